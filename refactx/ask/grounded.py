@@ -3,6 +3,7 @@
 Greedy and sampled text is written with forced tokens, other modes of `generate` by the logits processor.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,7 +40,9 @@ from refactx.index.open import opened
 from refactx.query.decoding import QueryGrammar
 from refactx.query.facts import TreeFacts
 from refactx.selection.beams import FactBeams, choose_strategy
-from refactx.selection.channel import Channel
+from refactx.selection.channel import NOT_CHOSEN, Channel
+
+_log = logging.getLogger(__name__)
 
 _NO_CONTINUOUS_BATCHING = (
     "continuous batching (generate_batch, cache_implementation='paged') drops the facts' logits processor, which leaves "
@@ -398,6 +401,7 @@ class GenerateWriter:
         self._grounded = None if index is None else ground(model.model, model.tokenizer, index)
         self._prefixes: dict[tuple[int, ...], Prefix | None] = {}
         self._lock = Lock()  # for these
+        self._has_encoder = bool(model.model.config.is_encoder_decoder)
 
     @property
     def machine(self) -> Machine | None:
@@ -423,7 +427,7 @@ class GenerateWriter:
                 beams, seconds = len(ids) // len(orders), (perf_counter() - started) / len(orders)
                 return [
                     WrittenText(
-                        ids=self._cut(ids[n, batch.length : lengths[n]].tolist(), options),
+                        ids=self._cut(ids[n, batch.begin : lengths[n]].tolist(), options),
                         facts=tuple(facts[n]),
                         is_whole=is_whole,
                         is_interrupted=interrupt.is_met,
@@ -454,7 +458,7 @@ class GenerateWriter:
             "num_beams": options.num_beams,
             "max_new_tokens": rest,
             "stopping_criteria": StoppingCriteriaList(
-                [*([interrupt] if options.until or options.cancelled else []), RowEnd(options.is_end, batch.length)]
+                [*([interrupt] if options.until or options.cancelled else []), RowEnd(options.is_end, batch.begin)]
             ),
             **_for_transformers(sampling),
         }
@@ -463,6 +467,9 @@ class GenerateWriter:
                 ids = self._generate_freely(settings, batch, options)
                 return ids, [len(row) for row in ids], [()] * len(ids)
             channels = [order.channel for order in orders if order.channel is not None]
+            if channels and self._has_encoder:
+                _log.warning(NOT_CHOSEN)
+                channels = []
             ids = self._grounded.generate(
                 **settings,
                 fact_beams=options.fact_beams,
@@ -476,7 +483,7 @@ class GenerateWriter:
     def _generate_freely(self, settings: dict[str, Any], batch: "_Padded", options: WritingOptions) -> Any:
         beams = options.num_beams
         cache = None if batch.prefix is None else batch.prefix.cache_for(settings["input_ids"], beams)
-        processor = NextId(options.answer_line, batch.length)
+        processor = NextId(options.answer_line, batch.begin)
         return self._model.model.generate(
             **settings, past_key_values=cache, logits_processor=LogitsProcessorList([processor])
         )
@@ -499,7 +506,7 @@ class GenerateWriter:
             for order, gap in zip(orders, gaps, strict=True)
         ]
         mask = [[1] * shared + [0] * gap + [1] * (width - gap - shared) for gap in gaps]
-        return _Padded(ids, mask, prefix)
+        return _Padded(ids, mask, prefix, 1 if self._has_encoder else width)
 
     def _prefill(self, ids: tuple[int, ...]) -> Prefix | None:
         """Return the prefix that prompts share, computed once; None if this model's cache cannot be shared."""
@@ -537,15 +544,13 @@ class GenerateWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Padded:
-    """Prompts padded to one length: `ids` and attention `mask` of each row, and the `prefix` that all share."""
+    """Prompts padded to one length: `ids` and attention `mask` of each row, the `prefix` that all share, and after how
+    many of the ids that `generate` returns the texts `begin`."""
 
     ids: Sequence[Sequence[int]]
     mask: Sequence[Sequence[int]]
     prefix: Prefix | None
-
-    @property
-    def length(self) -> int:
-        return len(self.ids[0])
+    begin: int
 
 
 @dataclass(slots=True)

@@ -111,8 +111,8 @@ def choose_query(
         )
     if model.engine is None or model.engine.trees < TreeReading.ROWS:
         raise ModelError(
-            "queries for questions need a decoder-only model with position ids and a dynamic cache of keys and values "
-            "without a sliding window: give another model, or write the query as a line"
+            "queries for questions need a decoder-only model whose state is in a cache that can be copied: give another "
+            "model, or write the query as a line"
         )
     return _run(question, channel, channel.queries, machine, share(model), cancelled)
 

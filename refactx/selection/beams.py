@@ -275,8 +275,8 @@ class _Search:
 
 
 _UNABLE = (
-    "fact beams need a decoder-only model with position ids, a dynamic cache of keys and values without a sliding "
-    "window, attention sdpa or eager, no scores or attentions returned, no guidance and no SynthID watermark: leave out "
+    "fact beams need a decoder-only model with position ids and a dynamic cache of keys and values alone, without ALiBi, "
+    "attention sdpa or eager, no scores or attentions returned, no guidance and no SynthID watermark: leave out "
     "fact_beams, or use num_beams"
 )
 

@@ -257,6 +257,10 @@ def _leave_out_descriptions(machine: Machine, found: Sequence[Property], subject
 
 _log = logging.getLogger(__name__)
 
+NOT_CHOSEN = (
+    "the facts are not chosen by the question: that needs a decoder-only model whose whole state is in its cache"
+)
+
 USUAL = 0.99
 """An id is worth a draft if more than this share of the facts continue with it."""
 
@@ -274,10 +278,7 @@ class ChannelChooser:
         self._queries, self._trees, self._has_begun = channel.queries, TreeReading.NONE, False
 
     def without_trees(self) -> FactChooser:
-        _log.warning(
-            "the facts are not chosen by the question: that needs a decoder-only model with position ids and a dynamic "
-            "cache of keys and values without a sliding window"
-        )
+        _log.warning(NOT_CHOSEN)
         return PlainChooser(self._machine)
 
     def decides(self, state: State) -> bool:

@@ -69,15 +69,14 @@ class TestAsking:
         assert pieces
 
     @pytest.mark.parametrize("kind", ["sliding window", "alibi", "state space"])
-    def test_a_model_that_cannot_be_fed_in_chunks_decodes_without_a_channel(
+    def test_models_with_windows_biases_and_states_have_a_channel(
         self, kind: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         with caplog.at_level(logging.WARNING, "refactx"):
-            answer = asker(model=other_model(kind)).ask("Fact:", max_new_tokens=40)
-        assert "the facts are not chosen by the question" in caplog.text
-        assert shown(answer) == shown(
-            asker(Prompt(system="Be true."), other_model(kind)).ask("Fact:", max_new_tokens=40)
-        )
+            answers = list(asker(model=other_model(kind)).ask_all(ASKED[:2], batch_size=2, max_new_tokens=25))
+        assert "not chosen by the question" not in caplog.text
+        texts = [answer.text for answer in answers if isinstance(answer, Answer)]
+        assert texts == [asker(model=other_model(kind)).ask(text, max_new_tokens=25).text for text in ASKED[:2]]
 
     def test_is_for_one_text_without_beams(self) -> None:
         index = tiny_index(GRAPH)

@@ -92,7 +92,7 @@ class TestChoice:
             (lambda: other_model("learnt positions"), True),
             (lambda: Own(other_model("learnt positions").config), True),
             (lambda: other_model("alibi"), False),
-            (lambda: other_model("sliding window"), False),
+            (lambda: other_model("sliding window"), True),
             (lambda: other_model("state space"), False),
             (local, False),
             (flexible, False),
@@ -122,13 +122,38 @@ class TestChoice:
             check(model, found[None], [*TEXTS[0][:-1], *[(7,), (8,), (7, 9)][number]])
         model.set_attn_implementation(before)
 
-    def test_trees_are_rows_only_if_a_model_can_pad(self) -> None:
-        for name, trees in (("sliding window", TreeReading.NONE), ("learnt positions", TreeReading.ROWS)):
-            model = other_model(name)
-            engine = RowsEngine(model)
-            inputs, width = batch(model, torch.ones((1, 4), dtype=torch.long), TEXTS[:1])
-            engine.add_cache(inputs, (1, width))
-            assert engine.trees is trees
+    @pytest.mark.parametrize("name", ["sliding window", "learnt positions", "alibi", "state space"])
+    def test_rows_without_padding_have_the_logits_of_each_text_alone(self, name: str) -> None:
+        """Sequences are fed together with as many ids, alone with others, and fork; trees are rows of one length."""
+        model = other_model(name)
+        engine, paths = RowsEngine(model), [(7,), (8,), (7, 9), (8, 3, 4)]
+        assert engine.trees is TreeReading.ROWS
+        assert engine.can_forget is (name in ("learnt positions", "alibi"))
+        sequences = [engine.prefill(text[:-1]) for text in TEXTS]
+        engine.feed([(one, Feed(text[-1:])) for one, text in zip(sequences, TEXTS, strict=True)])
+        added = ([20, 21], [22], [23, 24])
+        logits, _ = engine.feed([(one, Feed(ids)) for one, ids in zip(sequences, added, strict=True)])
+        texts = [[*text, *ids] for text, ids in zip(TEXTS, added, strict=True)]
+        logits += engine.feed([(engine.fork(sequences[1]), Feed([25])), (sequences[0], Feed([26]))])[0]
+        texts += [[*texts[1], 25], [*texts[0], 26]]
+        for found, text in zip(logits, texts, strict=True):
+            check(model, found, text)
+        tree, left = engine.tree(sequences[2]), set(range(len(paths)))
+        while left:
+            _, [(numbers, after)] = engine.feed([], [FeedTree(tree, paths, sorted(left))])
+            for number, found in zip(numbers, after, strict=True):
+                check(model, found[None], [*texts[2], *paths[number]])
+            left -= set(numbers)
+
+    def test_a_layer_with_a_window_sees_the_same_after_ids_were_taken_back(self) -> None:
+        model, text = other_model("sliding window"), list(range(5, 25))
+        assert model.config.sliding_window < len(text)
+        engine = engine_of(model)
+        sequence = engine.prefill(text)
+        engine.forget(sequence, 9)
+        [found], _ = engine.feed([(engine.fork(sequence), Feed([40, 41]))])
+        check(model, found, [*text[:-9], 40, 41])
+        assert model.config._attn_implementation == "sdpa"
 
     def test_there_is_room_for_some_ids(self) -> None:
         engine = PackedEngine(tiny_model())

@@ -8,7 +8,6 @@ from support.beam_runs import ALL, INDEX, MORE, grounded, llama
 from support.tiny_model import (
     FACTS,
     PROMPTS,
-    SURPLUS,
     Eager,
     Passes,
     check_text,
@@ -19,7 +18,7 @@ from support.tiny_model import (
     tiny_index,
     tiny_tokenizer,
 )
-from transformers import LogitsProcessorList, MistralConfig, MistralForCausalLM, StoppingCriteriaList
+from transformers import LogitsProcessorList, StoppingCriteriaList
 
 from refactx.ask.grounded import ground
 from refactx.errors import InputError, ModelError
@@ -186,20 +185,6 @@ class TestRefused:
     def test_calls_that_the_search_cannot_do(self, options: dict[str, Any]) -> None:
         with pytest.raises(ModelError, match="fact beams need"):
             grounded().generate(**prompts("so"), fact_beams=2, max_new_tokens=8, do_sample=False, **options)
-
-    def test_a_sliding_window(self) -> None:
-        config = MistralConfig(
-            vocab_size=len(tiny_tokenizer()) + SURPLUS,
-            hidden_size=16,
-            intermediate_size=32,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            sliding_window=4,
-        )
-        model = ground(MistralForCausalLM(config).eval(), tiny_tokenizer(), INDEX)
-        with pytest.raises(ModelError, match="fact beams need"):
-            model.generate(**prompts("so"), fact_beams=2, max_new_tokens=8, do_sample=False, pad_token_id=0)
 
     @pytest.mark.parametrize("number", [0, -1])
     def test_no_beams(self, number: int) -> None:

@@ -248,8 +248,7 @@ def read_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Read with the engine for models that take any mask, which shares what paths of a tree have in common, or with the
     one for other models, which reads them as rows of a batch."""
     if request.param == "rows":
-        for module in ("rows", "generate"):
-            monkeypatch.setattr(f"refactx.engines.transformers.{module}.takes_masks", lambda model: False)
+        monkeypatch.setattr("refactx.engines.transformers.rows.takes_masks", lambda model: False)
     return str(request.param)
 
 

@@ -10,22 +10,30 @@ what each id may see there is the attention mask's matter. So nothing is copied 
 
 With a mask, Transformers' own attention copies keys and values for each head, since kernels of other devices need that
 (docs/decisions/0032-packed-passes.md). A function without these copies is registered beside it, under its own name.
+
+Layers with a window (sliding, in chunks) see less than their sequence. Cells keep the keys of all ids for them too, so that
+ids can be taken back and texts fork. Transformers makes the masks of such a model by a function that is registered with
+its attention: ours applies the rule that a layer asks for to the positions of ids and cells.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
-from typing import Any
+from threading import Lock
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface, DynamicCache
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DummyLayer, DynamicLayer, DynamicSlidingWindowLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
+from transformers.masking_utils import causal_mask_function, eager_mask, sdpa_mask
 
 from refactx.engines.engine import Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading, free_memory
 from refactx.engines.scheduler import PASS_IDS
@@ -89,28 +97,32 @@ class _CellLayer(_Layer):  # type: ignore[misc]
 class Cells:
     """The cells of one model.
 
-    `cache`: what the model takes as `past_key_values`; valid for one pass after `plan`.
+    `cache`: what the model takes as `past_key_values`; valid for one pass after `plan`. `windowed`: whether layers have
+    windows.
     """
 
     def __init__(self, model: Any) -> None:
         self._device, self._plan = model.device, _Plan()
         self.cache = DynamicCache(config=model.config)
-        self._layers = [_CellLayer(self._plan) for _ in self.cache.layers]
+        self.windowed = any(type(layer) is DynamicSlidingWindowLayer for layer in self.cache.layers)
+        self._layers = [layer if type(layer) is DummyLayer else _CellLayer(self._plan) for layer in self.cache.layers]
         self.cache.layers = list(self._layers)
         self._holders = np.zeros(_FIRST, np.int32)  # how many sequences and trees hold each cell
+        self.positions = np.zeros(_FIRST, np.int64)  # those of the ids in the cells
 
     @property
     def taken(self) -> int:
         """The number of cells that are held."""
         return int(np.count_nonzero(self._holders))
 
-    def take(self, count: int) -> Places:
-        """Return free cells, which are then held once."""
-        free = np.flatnonzero(self._holders == 0)[:count]
-        while len(free) < count:
+    def take(self, positions: Sequence[int] | NDArray[np.int64]) -> Places:
+        """Return free cells for ids at some positions, which are then held once."""
+        free = np.flatnonzero(self._holders == 0)[: len(positions)]
+        while len(free) < len(positions):
             self._holders = np.concatenate([self._holders, np.zeros_like(self._holders)])
-            free = np.flatnonzero(self._holders == 0)[:count]
-        self._holders[free] = 1
+            self.positions = np.concatenate([self.positions, np.zeros_like(self.positions)])
+            free = np.flatnonzero(self._holders == 0)[: len(positions)]
+        self._holders[free], self.positions[free] = 1, positions
         return free
 
     def hold(self, places: Places) -> None:
@@ -143,21 +155,35 @@ class Cells:
         plan.seen, plan.size = width - len(new), len(self._holders)
         return columns
 
-    def copy_in(self, cache: Any, row: int, columns: Places) -> Places:
-        """Copy keys and values of one row of a Transformers cache, at some columns, into new cells."""
-        places = self.take(len(columns))
-        at, some = (torch.from_numpy(each).to(self._device) for each in (places, columns))
+    def copy_in(self, cache: Any, row: int, columns: Places, positions: NDArray[np.int64]) -> Places:
+        """Copy keys and values of one row of a Transformers cache, at some columns, into new cells.
+
+        A layer with a window has the last columns alone: cells of others get nothing, which no later id sees.
+        """
+        places = self.take(positions)
         with torch.inference_mode(False), torch.no_grad():
-            for own, theirs in zip(self._layers, cache.layers, strict=True):
+            for own, theirs in self._pairs(cache):
+                first = theirs.get_seq_length() - theirs.keys.shape[2]
+                at, some = (
+                    torch.from_numpy(each[columns >= first]).to(self._device) for each in (places, columns - first)
+                )
                 states = [part[row : row + 1, :, some] for part in (theirs.keys, theirs.values)]
                 own.write(at, states, len(self._holders))
         return places
 
     def copy_out(self, places: Places, cache: Any) -> None:
         """Replace the keys and values of a Transformers cache of one row by those of cells."""
-        at = torch.from_numpy(places).to(self._device)
-        for own, theirs in zip(self._layers, cache.layers, strict=True):
+        for own, theirs in self._pairs(cache):
+            kept = places
+            if type(theirs) is DynamicSlidingWindowLayer:
+                theirs.cumulative_length, kept = len(places), places[1 - theirs.sliding_window :]
+            at = torch.from_numpy(kept).to(self._device)
             theirs.keys, theirs.values = (part.index_select(2, at) for part in own.parts)
+
+    def _pairs(self, cache: Any) -> list[tuple[Any, Any]]:
+        """Return the layers that have cells, each with that of a Transformers cache."""
+        pairs = zip(self._layers, cache.layers, strict=True)
+        return [(own, theirs) for own, theirs in pairs if type(own) is _CellLayer]
 
 
 class PackedPass:
@@ -224,8 +250,8 @@ def cells_that_fit(model: Any) -> int:
     return max(1, int(SHARE * (UNKNOWN if free is None else free)) // a_cell)
 
 
-USUAL, NAME = "sdpa", "refactx_sdpa"
-"""The implementation of attention that is replaced, and the one in its place, as configs have them."""
+OURS = {"sdpa": "refactx_sdpa", "eager": "refactx_eager"}
+"""The implementations of attention that are replaced, and those in their places, as configs have them."""
 _OTHERS = ("position_bias", "cache", "softcap", "output_attentions")
 """Arguments that Transformers' function knows what to do with."""
 
@@ -234,7 +260,7 @@ def attention(
     module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0, **options: Any
 ) -> tuple[torch.Tensor, None]:
     """Return the attention of `query`, float[batch, heads, n, d], as Transformers' functions do: [batch, n, heads, d]."""
-    if attention_mask is None or any(options.get(name) for name in _OTHERS):
+    if attention_mask is None or query.device.type != "cpu" or any(options.get(name) for name in _OTHERS):
         found: tuple[torch.Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, **options
         )
@@ -252,29 +278,90 @@ def attention(
     return out.transpose(1, 2).contiguous(), None
 
 
-AttentionInterface.register(NAME, attention)
-AttentionMaskInterface.register(NAME, sdpa_mask)
+def _eager_attention(module: Any, *states: Any, **options: Any) -> Any:
+    """Return what the function of the model's own module returns, which knows its sinks and caps."""
+    return vars(sys.modules[type(module).__module__])["eager_attention_forward"](module, *states, **options)
 
 
-class GroupedQueryAttention:
-    """The configs of a model's layers whose heads share keys and values, and use Transformers' function."""
+@dataclass(frozen=True, slots=True, eq=False)
+class PassMasks:
+    """What the ids of a pass see: `seen`, bool[n, width]; their `positions`, int64[n], and those of the cells in the
+    window of the buffers, `cells`, int64[width]. `dtype`: that of masks."""
 
-    def __init__(self, model: Any) -> None:
-        layers = (module for module in model.modules() if getattr(module, "num_key_value_groups", 1) > 1)
-        configs = {id(layer.config): layer.config for layer in layers if hasattr(layer, "config")}
-        self._configs = [config for config in configs.values() if config._attn_implementation in (USUAL, NAME)]
+    seen: torch.Tensor
+    positions: torch.Tensor
+    cells: torch.Tensor
+    dtype: torch.dtype
+
+    def of(self, rule: Callable[..., Any] = causal_mask_function) -> torch.Tensor:
+        """Return the mask, float[1, 1, n, width], of layers whose ids see cells by a rule of Transformers."""
+        seen = self.seen
+        if rule is not causal_mask_function:
+            zero = torch.zeros(1, 1, dtype=torch.long, device=seen.device)
+            seen = seen & rule(zero, zero, self.positions[:, None], self.cells[None])
+        mask = torch.zeros(seen.shape, dtype=self.dtype, device=seen.device)
+        return mask.masked_fill_(~seen, torch.finfo(self.dtype).min)[None, None]
+
+
+_masks: ContextVar[PassMasks | None] = ContextVar("masks", default=None)
+"""The masks of the pass of this thread, while its layers are to see by rules of their own."""
+
+
+def _mask(usual: Callable[..., Any], **options: Any) -> Any:
+    """Return the mask that a model asks for: that of this thread's pass, or the `usual` one outside of passes."""
+    masks = _masks.get()
+    if masks is None:
+        return usual(**options)
+    if options.get("use_vmap"):
+        raise ModelError(
+            "the model masks by more than positions, so texts cannot be read together: use engine_of(model)"
+        )
+    return masks.of(options["mask_function"])
+
+
+AttentionInterface.register(OURS["sdpa"], attention)
+AttentionInterface.register(OURS["eager"], _eager_attention)
+AttentionMaskInterface.register(OURS["sdpa"], partial(_mask, sdpa_mask))
+AttentionMaskInterface.register(OURS["eager"], partial(_mask, eager_mask))
+
+
+class OwnAttention:
+    """The configs of a model's layers that use functions of this module during passes.
+
+    They are those of all layers if some have windows. Else they are those whose heads share keys and values, on a CPU.
+    """
+
+    _lock = Lock()
+    _passes: ClassVar[dict[int, int]] = {}  # how many passes are using a config, by its id
+
+    def __init__(self, model: Any, windowed: bool) -> None:
+        layers = (module for module in model.modules() if hasattr(module, "config"))
+        some = [each for each in layers if windowed or getattr(each, "num_key_value_groups", 1) > 1]
+        configs = {id(layer.config): layer.config for layer in some}.values()
+        usual = {ours: name for name, ours in OURS.items()}
+        implementations = [(config, config._attn_implementation) for config in configs]
+        self._configs = [(config, usual.get(name, name)) for config, name in implementations]
+        if not windowed:
+            self._configs = [pair for pair in self._configs if pair[1] == "sdpa" and model.device.type == "cpu"]
 
     @contextmanager
-    def on(self, device: str) -> Iterator[None]:
-        """Let passes on a CPU use the function of this module."""
-        configs = self._configs if device == "cpu" else []
-        for config in configs:
-            config._attn_implementation = NAME
+    def on(self, masks: PassMasks | None) -> Iterator[None]:
+        """Let a pass use the functions; `masks`: what they give to layers with windows."""
+        with self._lock:
+            for config, usual in self._configs:
+                self._passes[id(config)] = self._passes.get(id(config), 0) + 1
+                config._attn_implementation = OURS[usual]
+        token = _masks.set(masks)
         try:
             yield
         finally:
-            for config in configs:
-                config._attn_implementation = USUAL
+            _masks.reset(token)
+            with self._lock:
+                for config, usual in self._configs:
+                    self._passes[id(config)] -= 1
+                    if not self._passes[id(config)]:
+                        del self._passes[id(config)]
+                        config._attn_implementation = usual
 
 
 IDS_A_PASS = 256
@@ -325,7 +412,7 @@ class PackedEngine:
         self._model, self._cells, self._numbers = model, Cells(model), count()
         self._sequences: dict[int, _Sequence] = {}
         self._trees: dict[int, _Tree] = {}
-        self._attention = GroupedQueryAttention(model)
+        self._attention = OwnAttention(model, self._cells.windowed)
         self._chooses_logits = bool(model._supports_logits_to_keep())
         self._capacity: int | None = None
 
@@ -357,8 +444,9 @@ class PackedEngine:
             read = np.ones(length, np.bool_) if mask is None else mask[row].bool().numpy(force=True)
             columns = np.flatnonzero(read)
             own = None if positions is None else positions[min(row, len(positions) - 1)]
+            at = np.arange(len(columns)) if own is None else own.numpy(force=True)[columns]
             position = len(columns) if own is None else int(own[-1]) + 1
-            found.append(self._add(self._cells.copy_in(model_kwargs["past_key_values"], row, columns), position))
+            found.append(self._add(self._cells.copy_in(model_kwargs["past_key_values"], row, columns, at), position))
         return found
 
     def write_cache(self, sequence: int, cache: Any) -> None:
@@ -400,7 +488,7 @@ class PackedEngine:
                 path = asked.paths[number]
                 reading.add(path[-1:], tree.position + len(path) - 1, tree.text, number in wanted)
             ends.append(len(reading.wanted))
-        new = self._cells.take(len(reading.ids))
+        new = self._cells.take(reading.positions)
         try:
             logits = self._run(reading, new, self._see_branches(reading, trees, chosen, new))
         except BaseException:
@@ -509,19 +597,25 @@ class PackedEngine:
             seen[own] = np.tri(stop - first, dtype=np.bool_)
         for row, sees in branches:
             seen[row, columns[sees]] = True
-        device, dtype = self._model.device, self._model.dtype
-        blocked = ~torch.from_numpy(seen).to(device)
-        mask = torch.zeros((rows, width), dtype=dtype, device=device).masked_fill_(blocked, torch.finfo(dtype).min)
+        device = self._model.device
+        cells = np.zeros(width, np.int64)
+        shown = np.flatnonzero(columns >= 0)
+        cells[columns[shown]] = self._cells.positions[shown]
+        position_ids = torch.tensor([reading.positions], device=device)
+        masks = PassMasks(
+            torch.from_numpy(seen).to(device), position_ids[0], torch.from_numpy(cells).to(device), self._model.dtype
+        )
+        windowed = self._cells.windowed
         inputs: dict[str, Any] = {
             "input_ids": torch.tensor([reading.ids], device=device),
-            "position_ids": torch.tensor([reading.positions], device=device),
-            "attention_mask": mask[None, None],
+            "position_ids": position_ids,
+            "attention_mask": None if windowed else masks.of(),
             "past_key_values": self._cells.cache,
         }
         wanted = torch.tensor(reading.wanted, dtype=torch.long, device=device)
         if self._chooses_logits:
             inputs["logits_to_keep"] = wanted
-        with torch.inference_mode(False), torch.no_grad(), self._attention.on(device.type):
+        with torch.inference_mode(False), torch.no_grad(), self._attention.on(masks if windowed else None):
             logits = self._model(**inputs, use_cache=True, return_dict=True).logits[0]
         return to_numpy(logits if self._chooses_logits else logits[wanted])
 

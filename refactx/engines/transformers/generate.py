@@ -30,7 +30,7 @@ from refactx.engines.engine import Engine, FactChooser, IdPath, Logits
 from refactx.engines.scheduler import Job, Scheduler, run_jobs
 from refactx.engines.transformers.engine import PackedEngine, to_numpy
 from refactx.engines.transformers.processor import FactLogitsProcessor, ProcessedPicker, can_skip_ids
-from refactx.engines.transformers.rows import RowsEngine, can_feed_chunks, count_cached, cut_inputs, takes_masks
+from refactx.engines.transformers.rows import can_feed_chunks, count_cached, cut_inputs, engine_of
 from refactx.engines.writer import Capabilities, Hooks, Row, TextWriter
 from refactx.errors import ModelError
 
@@ -154,8 +154,7 @@ class FastForwardGenerate:
 
     def _prepare(self, call: _Call, prompt_length: int) -> tuple[list[Row], list[Logits], list[int], Engine]:
         """Return the rows, the logits after their prompts (none if ids are pending), their sequences and the engine."""
-        packed = takes_masks(call.model) and can_feed_chunks(call.model, call.inputs, 2)
-        engine = PackedEngine(call.model) if packed else RowsEngine(call.model)
+        engine = engine_of(call.model)
         logits = list[Logits]()
         read = 0 if call.config.prefill_chunk_size else count_cached(call.ids, call.inputs)
         if read:  # the rest of the prompt goes through the model with the first draft tokens
@@ -227,7 +226,7 @@ class FastForwardGenerate:
         """Return whether this can do what the call needs."""
         config, criteria = call.config, call.criteria
         returned = (config.output_scores, config.output_logits, config.output_attentions, config.output_hidden_states)
-        if any(returned) or not can_feed_chunks(call.model, call.inputs, call.rows):
+        if any(returned) or not can_feed_chunks(call.model, call.inputs):
             return False
         if call.rows == 1:
             return True

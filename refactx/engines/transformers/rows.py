@@ -1,12 +1,13 @@
-"""An engine over any causal language model of Transformers whose cache can be fed in chunks, and such a model.
+"""An engine over any causal language model of Transformers whose state is in its cache, and such a model.
 
-`RowsEngine` is for models whose attention takes no masks of four dimensions, such as those with sliding windows; for
-others, `refactx.engines.transformers.engine` is faster. The sequences of a `generate` call are the rows of one batch,
-which a pass feeds together. A sequence leaves its batch when it forgets ids or opens a tree of continuations, since all
-rows of a cache have one length. Short chunks are padded on the left, the padding stays masked from then on, and
-positions are given explicitly, so that each row attends to its own ids only, at their positions. The interface to
-Transformers is that of its own loops: `prepare_inputs_for_generation` with `next_sequence_length`, and the cache's
-`batch_select_indices`.
+`RowsEngine` is for models whose attention takes no masks of four dimensions, or whose layers have states of another kind
+than keys and values (state-space, linear and convolutional ones); for others, `refactx.engines.transformers.engine` is
+faster. Sequences are rows of batches, which a pass feeds together. All rows of a cache have one length, so where keys and
+values of every id are all that the cache has, short chunks are padded on the left, and the padding stays masked from then
+on. A recurrent state would take in padding: there, a pass reads rows with chunks of one length, of which shorter texts are
+padded before their beginning, which no state has seen. Positions are given explicitly, so that each row attends to its own
+ids only, at their positions. The interface to Transformers is that of its own loops: `prepare_inputs_for_generation` with
+`next_sequence_length`, and the cache's `reorder_cache`.
 
 `TransformersModel` replaces a model's generation config on a shallow copy, which shares weights and hooks, since
 `generate` takes settings from it that a call does not give. Of the model's `generation_config.json` only the ids of
@@ -21,38 +22,103 @@ from functools import cached_property
 from inspect import signature
 from itertools import count
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import torch
+from torch.nn.functional import pad
 from transformers import DynamicCache, GenerationConfig
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from transformers.cache_utils import (
+    DummyLayer,
+    DynamicLayer,
+    DynamicSlidingWindowLayer,
+    LinearAttentionAndFullAttentionLayer,
+    LinearAttentionLayer,
+)
 
 from refactx.engines.engine import Engine, Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading
-from refactx.engines.transformers.engine import NAME, USUAL, PackedEngine, to_numpy
+from refactx.engines.transformers.engine import OURS, PackedEngine, to_numpy
 from refactx.engines.transformers.processor import check_model, check_tokenizer
 from refactx.errors import InputError, ModelError
 from refactx.tokenizer import FactTokenizer
 
-_KNOWN_INPUTS = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep"}
+_CACHE_NAMES = ("past_key_values", "cache_params")
+_KNOWN_INPUTS = {"attention_mask", "position_ids", *_CACHE_NAMES, "use_cache", "logits_to_keep"}
+_PADDED = (DynamicLayer, DummyLayer)
+_WITH_CELLS = (*_PADDED, DynamicSlidingWindowLayer)
+"""Layers that have keys and values, whose tensors are replaced and never written to."""
+_JOINED = (*_PADDED, LinearAttentionLayer, LinearAttentionAndFullAttentionLayer)
+"""Layers whose states of several texts can become a batch: keys and values of every id, and states without a length."""
 
 
-def can_feed_chunks(model: Any, model_kwargs: Mapping[str, Any], rows: int) -> bool:
-    """Return whether a model can read chunks correctly, given the inputs that `generate` prepared for it.
+def cache_name(model: Any) -> str | None:
+    """Return by which name a model takes a DynamicCache that has all of its state; None if it takes none."""
+    taken = signature(model.forward).parameters
+    name = next((name for name in _CACHE_NAMES if name in taken), None)
+    if model.config.is_encoder_decoder or name is None or not model._supports_default_dynamic_cache():
+        return None
+    return name if longest_chunk(model, name) else None
 
-    It needs a dynamic cache of keys and values (padding would change the state of a state-space model; a static cache
-    has room for the text alone), and no other inputs than those of this module. Several rows need position ids, and no
-    sliding window, which would count padding.
+
+_longest_chunks: "WeakKeyDictionary[Any, int]" = WeakKeyDictionary()
+
+
+def longest_chunk(model: Any, name: str) -> int:
+    """Return how many ids a model can read at once after others: any number, 1, or 0 if not all its state is in its cache.
+
+    `name`: that by which it takes a cache. A model with other layers than those of keys and values is tried: some begin a
+    chunk without the state, and some keep a state in their modules, where another text would find it.
     """
-    cache = model_kwargs.get("past_key_values")
-    if model.config.is_encoder_decoder or not model_kwargs.get("use_cache") or type(cache) is not DynamicCache:
+    if model in _longest_chunks or all(type(layer) in _WITH_CELLS for layer in layers_of(model)):
+        return _longest_chunks.get(model, sys.maxsize)
+    text, another = torch.tensor([[7, 5, 3, 8, 2, 6]], device=model.device), torch.tensor([[9, 4]], device=model.device)
+    accuracy = ALIKE if model.dtype == torch.float32 else ALIKE_HALF
+
+    def read(ids: torch.Tensor, cache: DynamicCache, first: int) -> torch.Tensor:
+        inputs: dict[str, Any] = {"input_ids": ids, name: cache, "use_cache": True}
+        if "position_ids" in signature(model.forward).parameters:
+            inputs["position_ids"] = torch.arange(first, first + ids.shape[1], device=model.device)[None]
+        logits: torch.Tensor = model(**inputs).logits[0].float()
+        return logits
+
+    def is_like(logits: torch.Tensor) -> bool:
+        return bool((logits - whole).norm() < accuracy * (whole - whole.mean(-1, keepdim=True)).norm())
+
+    with torch.inference_mode(False), torch.no_grad():
+        begun = DynamicCache(config=model.config)
+        whole = read(text, DynamicCache(config=model.config), 0)[4:]
+        read(text[:, :4], begun, 0)
+        forks = [_copy(begun) for _ in range(3)]
+        at_once = read(text[:, 4:], forks[0], 4)
+        steps = [read(text[:, 4:5], forks[1], 4)]
+        read(another, forks[2], 4)
+        steps.append(read(text[:, 5:], forks[1], 5))
+    most = 0 if not is_like(torch.cat(steps)) else sys.maxsize if is_like(at_once) else 1
+    return _longest_chunks.setdefault(model, most)
+
+
+ALIKE, ALIKE_HALF = 0.003, 0.1
+"""Logits of two ways to read a text are the same if their difference is less than this share of their spread, for 32 bits
+and for 16."""
+
+
+def layers_of(model: Any) -> list[Any]:
+    """Return the layers of a model's own cache."""
+    layers: list[Any] = DynamicCache(config=model.config).layers
+    return layers
+
+
+def can_feed_chunks(model: Any, model_kwargs: Mapping[str, Any]) -> bool:
+    """Return whether an engine can read chunks, given the inputs that `generate` prepared for the model.
+
+    It needs a dynamic cache (a static one has room for the text alone), and no other inputs than those of this module.
+    """
+    name = cache_name(model)
+    if name is None or not model_kwargs.get("use_cache") or type(model_kwargs.get(name)) is not DynamicCache:
         return False
-    if any(value is not None and name not in _KNOWN_INPUTS for name, value in model_kwargs.items()):
+    if any(value is not None and key not in _KNOWN_INPUTS for key, value in model_kwargs.items()):
         return False
     positions = model_kwargs.get("position_ids")
-    if positions is not None and positions.dim() != 2:
-        return False
-    if rows == 1:
-        return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in cache.layers)
-    return positions is not None and all(type(layer) is DynamicLayer for layer in cache.layers)
+    return positions is None or bool(positions.dim() == 2)
 
 
 def count_cached(input_ids: torch.Tensor, model_kwargs: Mapping[str, Any]) -> int:
@@ -60,7 +126,8 @@ def count_cached(input_ids: torch.Tensor, model_kwargs: Mapping[str, Any]) -> in
 
     Returns 0 if none are, or if the rest of the prompt cannot be fed as generated ids are.
     """
-    read, length = int(model_kwargs["past_key_values"].get_seq_length()), input_ids.shape[1]
+    cache = model_kwargs.get("past_key_values")
+    read, length = 0 if cache is None else _length(cache), input_ids.shape[1]
     mask, positions = model_kwargs.get("attention_mask"), model_kwargs.get("position_ids")
     if len(input_ids) != 1 or not 0 < read < length or positions is None or positions.shape[1] != length:
         return 0
@@ -77,6 +144,20 @@ def cut_inputs(count: int, model_kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {**model_kwargs, **{name: value[:, :count] for name, value in cut.items()}}
 
 
+def _length(cache: DynamicCache) -> int:
+    """Return how many ids have keys in a cache, padding included."""
+    return max(
+        (layer.get_seq_length() for layer in cast(Any, cache.layers) if hasattr(layer, "get_seq_length")), default=0
+    )
+
+
+def _copy(cache: DynamicCache) -> DynamicCache:
+    """Return a copy of a cache that changes independently. What is never written to is shared."""
+    other = copy.copy(cache)
+    other.layers = [(copy.copy if type(layer) in _WITH_CELLS else copy.deepcopy)(layer) for layer in cache.layers]
+    return other
+
+
 class ChunkedModel:
     """A model that has read a batch of prompts.
 
@@ -85,17 +166,44 @@ class ChunkedModel:
     """
 
     def __init__(self, model: Any, model_kwargs: Mapping[str, Any], prompt_shape: tuple[int, int]) -> None:
-        self.model, self._device = model, model.device
+        self.model, self._device, self._name = model, model.device, str(cache_name(model))
         self.rows, length = prompt_shape
-        self._cache: DynamicCache = model_kwargs["past_key_values"]
-        self._only_last = "logits_to_keep" in model_kwargs
+        self._cache: DynamicCache = model_kwargs[self._name]
+        self._most, self.is_new = longest_chunk(model, self._name), not length
+        self._only_last = bool(model._supports_logits_to_keep())
         mask, positions = model_kwargs.get("attention_mask"), model_kwargs.get("position_ids")
         self._mask: torch.Tensor | None = mask  # int64[rows, fed]; None: all ones
         if mask is None and self.rows > 1:
             self._mask = torch.ones((self.rows, length), dtype=torch.long, device=self._device)
         self._next: torch.Tensor | None = None  # int64[rows, 1], the position of each row's next id
-        if positions is not None:
-            self._next = (positions[:, -1:] + 1).to(self._device).expand(self.rows, 1)
+        if "position_ids" in signature(model.forward).parameters:
+            last = torch.tensor([[length - 1]]) if positions is None else positions[:, -1:]
+            self._next = (last + 1).to(self._device).expand(self.rows, 1)
+
+    @classmethod
+    def joined(cls, models: Sequence["ChunkedModel"]) -> "ChunkedModel":
+        """Return a model with the single rows of several, which have read something. Beginnings are padded."""
+        own = models[0].branch()
+        lengths = [_length(model._cache) for model in models]
+        most = max(lengths)
+        for number, layer in enumerate(cast(Any, own._cache.layers)):
+            parts: list[Any] = [model._cache.layers[number] for model in models]
+            if getattr(layer, "keys", None) is not None:
+                places = [(0, 0, most - length, 0) for length in lengths]
+                layer.keys = torch.cat([pad(one.keys, place) for one, place in zip(parts, places, strict=True)])
+                layer.values = torch.cat([pad(one.values, place) for one, place in zip(parts, places, strict=True)])
+            for name in ("conv_states", "recurrent_states"):
+                for at, state in getattr(layer, name, {}).items():
+                    if state is not None:
+                        getattr(layer, name)[at] = torch.cat([getattr(one, name)[at] for one in parts])
+        masks = [
+            torch.ones((1, length), dtype=torch.long, device=own._device) if model._mask is None else model._mask
+            for model, length in zip(models, lengths, strict=True)
+        ]
+        own._mask = torch.cat([pad(mask, (most - mask.shape[1], 0)) for mask in masks]) if most else None
+        own._next = None if own._next is None else torch.cat([cast(Any, model._next) for model in models])
+        own.rows = len(models)
+        return own
 
     def feed(self, chunks: Sequence[Sequence[int]], last: int = 1) -> torch.Tensor:
         """Run the model once over a chunk of ids for each row; chunks may be empty, but not all of them.
@@ -103,15 +211,20 @@ class ChunkedModel:
         Returns the logits after the `last` ids of each row, [rows, last, vocabulary].
         """
         width = max(map(len, chunks))
+        if not self.is_new and width > self._most:  # such a model pads no chunks
+            steps = [self.feed([chunk[n : n + 1] for chunk in chunks]) for n in range(width)]
+            return torch.cat(steps[-last:], dim=1)
         ids = torch.tensor([[0] * (width - len(chunk)) + list(chunk) for chunk in chunks], device=self._device)
-        inputs: dict[str, Any] = {"past_key_values": self._cache, "use_cache": True}
+        inputs: dict[str, Any] = {self._name: self._cache, "use_cache": True}
         if self._next is not None:
             inputs["position_ids"] = self._advance_positions(self._next, chunks, width)
         inputs["attention_mask"] = self._extend_mask(chunks, width)
-        if self._only_last:
-            inputs["logits_to_keep"] = last
         prepared = self.model.prepare_inputs_for_generation(ids, next_sequence_length=width, **inputs)
-        logits: torch.Tensor = self.model(**prepared, return_dict=True).logits
+        if self._only_last:
+            prepared["logits_to_keep"] = last
+        with torch.inference_mode(False), torch.no_grad():
+            logits: torch.Tensor = self.model(**prepared, return_dict=True).logits
+        self.is_new = False
         return logits[:, -last:]
 
     def forget(self, count: int) -> None:
@@ -131,24 +244,10 @@ class ChunkedModel:
             layer.keys, layer.values = layer.keys[:, :, index], layer.values[:, :, index]
         self._mask = None
 
-    @property
-    def can_pad(self) -> bool:
-        """Whether it can read rows with chunks of different lengths, which are padded."""
-        return self._next is not None and self.can_forget
-
-    @property
-    def can_forget(self) -> bool:
-        """Whether ids can be taken back: a sliding window may have dropped the ids before them."""
-        return all(type(layer) is DynamicLayer for layer in self._cache.layers)
-
     def branch(self) -> "ChunkedModel":
-        """Return a copy that continues independently.
-
-        Both share the tensors of the cache, which are replaced and never written to.
-        """
+        """Return a copy that continues independently."""
         other = copy.copy(self)
-        other._cache = copy.copy(self._cache)
-        other._cache.layers = [copy.copy(layer) for layer in self._cache.layers]
+        other._cache = _copy(self._cache)
         return other
 
     def select(self, rows: Sequence[int]) -> None:
@@ -156,7 +255,7 @@ class ChunkedModel:
         if list(rows) == list(range(self.rows)):
             return
         index = torch.tensor(rows, device=self._device)
-        self._cache.batch_select_indices(index)
+        self._cache.reorder_cache(cast(Any, index))
         self._mask = None if self._mask is None else self._mask[index]
         self._next = None if self._next is None else self._next[index]
         self.rows = len(rows)
@@ -174,7 +273,7 @@ class ChunkedModel:
         if self._mask is None and even:
             return None
         if self._mask is None:
-            fed = self._cache.get_seq_length()
+            fed = _length(self._cache)
             self._mask = torch.ones((self.rows, fed), dtype=torch.long, device=self._device)
         new = [[0] * (width - len(chunk)) + [1] * len(chunk) for chunk in chunks]
         self._mask = torch.cat([self._mask, torch.tensor(new, dtype=self._mask.dtype, device=self._device)], dim=1)
@@ -200,15 +299,9 @@ class Prefix:
         length = self.ids.shape[1]
         if prompts is None or prompts.shape[1] <= length or not (prompts[:, :length].cpu() == self.ids).all():
             raise InputError(f"with prefix=, each prompt must begin with the prefix's {length} ids and be longer")
-        cache = self.cache_for_one()
+        cache = _copy(self.cache)
         if len(prompts) * copies > 1:
             cache.batch_repeat_interleave(len(prompts) * copies)
-        return cache
-
-    def cache_for_one(self) -> DynamicCache:
-        """Return a cache for one text that continues the prefix."""
-        cache = copy.copy(self.cache)  # its tensors are replaced when the text grows, never written to
-        cache.layers = [copy.copy(layer) for layer in self.cache.layers]
         return cache
 
 
@@ -235,16 +328,16 @@ IDS_A_PASS, ROWS_A_PASS = 256, 16
 """The most ids and rows of a pass over a tree: they bound the memory for logits, and for copies of a text's keys and
 values."""
 
-_TAKES_MASKS = (USUAL, NAME, "eager")
+_TAKES_MASKS = (*OURS, *OURS.values())
 
 
-def engine_of(model: Any) -> Engine:
+def engine_of(model: Any) -> "PackedEngine | RowsEngine":
     """Return the fastest engine for a model."""
     return PackedEngine(model) if takes_masks(model) else RowsEngine(model)
 
 
 def takes_masks(model: Any) -> bool:
-    """Return whether a model's attention takes a mask of four dimensions unchanged, and all its keys are kept.
+    """Return whether a model's attention takes a mask of four dimensions unchanged, and its cache is of keys and values.
 
     It must take positions as an input, not derive them from the mask or the cache (as ALiBi and GPT-Neo's local layers
     do), and prepare its mask by Transformers' `create_causal_mask`.
@@ -258,11 +351,12 @@ def takes_masks(model: Any) -> bool:
         return False
     if config._attn_implementation not in _TAKES_MASKS or "position_ids" not in signature(model.forward).parameters:
         return False
-    if any(type(layer) is not DynamicLayer for layer in DynamicCache(config=config).layers):
+    if any(type(layer) not in _WITH_CELLS for layer in layers_of(model)):
         return False
     if _positions_depend_on_others(config) or len(set((getattr(model, "hf_device_map", None) or {}).values())) > 1:
         return False
-    return any(hasattr(sys.modules.get(own.__module__), "create_causal_mask") for own in type(model).__mro__)
+    modules = [vars(sys.modules[own.__module__]) for own in type(model).__mro__]
+    return any(name.startswith("create_") and name.endswith("causal_mask") for module in modules for name in module)
 
 
 def _positions_depend_on_others(config: Any) -> bool:
@@ -299,6 +393,7 @@ class RowsEngine:
     >>> [logits], _ = engine.feed([(text, Feed([4, 5], last=2))])  # doctest: +SKIP
     """
 
+    trees = TreeReading.ROWS
     pads = True
     capacity: int | None = None
     most_texts: int | None = None
@@ -308,34 +403,29 @@ class RowsEngine:
         self._numbers = count()
         self._batches: dict[int, _Batch] = {}  # by sequence
         self._trees: dict[int, _Tree] = {}
-
-    @property
-    def trees(self) -> TreeReading:
-        """Rows, unless a sliding window counts padding, or the model has no position ids."""
-        models = [batch.model for batch in self._batches.values()]
-        return TreeReading.ROWS if all(model.can_pad for model in models) else TreeReading.NONE
+        kinds, takes_positions = set(map(type, layers_of(model))), "position_ids" in signature(model.forward).parameters
+        self._pads = takes_positions and kinds <= set(_PADDED)
+        self._joins = kinds <= set(_JOINED) if takes_positions else kinds == {LinearAttentionLayer}
+        self.can_forget = kinds <= set(_PADDED)
 
     def add_cache(self, model_kwargs: Mapping[str, Any], shape: tuple[int, int]) -> list[int]:
         """Return the sequences of a `generate` call whose prompts the model has read, one for each row.
 
         `model_kwargs`: the inputs as `generate` prepared them; `shape`: rows and length of the prompts.
         """
-        return self._add(ChunkedModel(self._model, model_kwargs, shape))
+        model = ChunkedModel(self._model, model_kwargs, shape)
+        return self._add(_Batch(model, [next(self._numbers) for _ in range(model.rows)]))
 
     def prefill(self, ids: Sequence[int]) -> int:
-        return self.add_prefix(prefill(self._model, [list(ids)]))
-
-    def add_prefix(self, prefix: Prefix) -> int:
-        """Return a sequence that has read a prefix."""
-        length = prefix.ids.shape[1]
-        inputs: dict[str, Any] = {"past_key_values": prefix.cache_for_one(), "position_ids": torch.arange(length)[None]}
-        if self._model._supports_logits_to_keep():
-            inputs["logits_to_keep"] = 1
-        return self.add_cache(inputs, (1, length))[0]
-
-    @property
-    def can_forget(self) -> bool:
-        return all(batch.model.can_forget for batch in self._batches.values())
+        cache = DynamicCache(config=self._model.config)
+        [sequence] = self.add_cache(dict.fromkeys(_CACHE_NAMES, cache), (1, 0))
+        if ids:
+            try:
+                self.feed([(sequence, Feed(ids))])
+            except BaseException:
+                self.drop(sequence)
+                raise
+        return sequence
 
     def feed(
         self, feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree] = ()
@@ -343,7 +433,7 @@ class RowsEngine:
         wanted, found = dict(feeds), dict[int, Logits]()
         if len(wanted) < len(feeds) or len({one.tree for one in trees}) < len(trees):
             raise ValueError("a sequence or a tree is fed twice in one step: join its ids")
-        for batch in {id(batch): batch for batch in map(self._batches.__getitem__, wanted)}.values():
+        for batch in self._together(wanted):
             rows = self._select_live(batch)
             chunks = [wanted[row].ids if row in wanted else () for row in rows]
             last = max(wanted[row].last for row in rows if row in wanted)
@@ -355,7 +445,7 @@ class RowsEngine:
         batch = self._batches[sequence]
         other = batch.model.branch()
         other.select([batch.sequences.index(sequence)])
-        return self._add(other)[0]
+        return self._add(_Batch(other, [next(self._numbers)]))[0]
 
     def forget(self, sequence: int, count: int) -> None:
         if count:
@@ -390,6 +480,8 @@ class RowsEngine:
         for number in asked.numbers:
             by_row.setdefault(longest[number], []).append(number)
         rows = list(by_row)
+        if not self._pads:
+            rows = [row for row in rows if len(paths[row]) == min(len(paths[other]) for other in rows)]
         some = [rows[at] for at in first_pass([paths[row] for row in rows])]
         last = max(len(paths[row]) - len(paths[number]) + 1 for row in some for number in by_row[row])
         branch = own.model.branch()
@@ -400,11 +492,37 @@ class RowsEngine:
         places = [len(paths[number]) - len(paths[some[n]]) - 1 for n, number in numbers]
         return TreeLogits([number for _, number in numbers], logits[[n for n, _ in numbers], places])
 
-    def _add(self, model: ChunkedModel) -> list[int]:
-        sequences = [next(self._numbers) for _ in range(model.rows)]
-        batch = _Batch(model, list(sequences))
+    def _add(self, batch: _Batch) -> list[int]:
+        sequences = [sequence for sequence in batch.sequences if sequence is not None]
         self._batches |= dict.fromkeys(sequences, batch)
         return sequences
+
+    def _together(self, wanted: Mapping[int, Feed]) -> list[_Batch]:
+        """Return batches that have all wanted sequences. If a model takes no padding, rows of a batch read as many ids."""
+        if self._pads:
+            return list({id(batch): batch for batch in map(self._batches.__getitem__, wanted)}.values())
+        groups: dict[tuple[int, int], list[int]] = {}
+        for sequence, feed in wanted.items():
+            batch = self._batches[sequence]
+            joins = self._joins and not batch.model.is_new
+            groups.setdefault((len(feed.ids), 0 if joins else id(batch)), []).append(sequence)
+        return [self._batch_of(group) for group in groups.values()]
+
+    def _batch_of(self, sequences: Sequence[int]) -> _Batch:
+        """Return a batch with no other rows than these sequences."""
+        batch = self._batches[sequences[0]]
+        if set(self._select_live(batch)) == set(sequences):
+            return batch
+        if all(self._batches[sequence] is batch for sequence in sequences):
+            model = batch.model.branch()
+            model.select([batch.sequences.index(sequence) for sequence in sequences])
+            for sequence in sequences:
+                batch.sequences[batch.sequences.index(sequence)] = None
+        else:
+            model = ChunkedModel.joined([self._alone(sequence) for sequence in sequences])
+        joined = _Batch(model, list(sequences))
+        self._add(joined)
+        return joined
 
     def _select_live(self, batch: _Batch) -> list[int]:
         """Remove dropped rows from a batch. Return the sequences that are left."""
@@ -416,13 +534,7 @@ class RowsEngine:
 
     def _alone(self, sequence: int) -> ChunkedModel:
         """Return a model with one row for a sequence, which leaves its batch if that has others."""
-        batch = self._batches[sequence]
-        if len(self._select_live(batch)) > 1:
-            model = batch.model.branch()
-            model.select([batch.sequences.index(sequence)])
-            batch.sequences[batch.sequences.index(sequence)] = None
-            batch = self._batches[sequence] = _Batch(model, [sequence])
-        return batch.model
+        return self._batch_of([sequence]).model
 
 
 def _longest(paths: Sequence[IdPath]) -> list[int]:
@@ -450,8 +562,8 @@ def first_pass(rows: Sequence[Sequence[int]]) -> list[int]:
 class TransformersModel:
     """A causal language model of Transformers and its tokenizer. Raises ModelError if it lacks ids of the tokenizer.
 
-    `model`: the copy; `pad`: the id that pads rows; `engine`: None for a model whose attention takes no masks of four
-    dimensions, which `generate` runs.
+    `model`: the copy; `pad`: the id that pads rows; `engine`: None for a model whose state is not in a cache that can be
+    copied, or that has an encoder, which `generate` runs.
     """
 
     has_generate = True
@@ -471,7 +583,7 @@ class TransformersModel:
             pad_token_id=self.pad if pad is not None or self.ends else None,
         )
         check_model(model, tokenizer, _highest(tokenizer) + 1)
-        self.engine: Engine | None = PackedEngine(self.model) if takes_masks(self.model) else None
+        self.engine: Engine | None = engine_of(self.model) if cache_name(self.model) else None
 
     def check_tokenizer(self, index: Any) -> None:
         check_tokenizer(index, self.tokenizer)

@@ -82,16 +82,16 @@ def test_answers_of_queries(index: Index) -> None:
     assert list(map(shown, together)) == list(map(shown, answers))
 
 
+@pytest.mark.parametrize("kind", ["sliding window", "alibi", "state space"])
+def test_models_with_windows_biases_and_states_ask_for_queries(index: Index, kind: str) -> None:
+    assert ask(asker(index, model=other_model(kind)), QUESTIONS[0], min_confidence=-1e9).queries
+
+
 def test_when_there_are_no_queries(index: Index) -> None:
-    """Without a channel, words, or examples, below the threshold, and with an engine that cannot read trees."""
+    """Without a channel, words, or examples, and below the threshold."""
     question = QUESTIONS[0]
     assert ask(asker(index), question).queries
     for options in ({"channel": False}, {"fact_beams": 2}, {"min_confidence": 1e9}, {"free": True}):
         assert not ask(asker(index), question, **options).queries
     for prompt in (replace(PROMPT, words=None), replace(PROMPT, queries=""), replace(PROMPT, channel="")):
         assert not ask(asker(index, prompt), question).queries
-    for kind in ("sliding window", "state space"):
-        without = ask(asker(index, replace(PROMPT, queries="", channel=""), other_model(kind)), question)
-        found = ask(asker(index, model=other_model(kind)), question)
-        assert shown(found) == shown(without)
-        assert found.queries == ()
