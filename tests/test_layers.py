@@ -24,10 +24,10 @@ LAYERS = """
     eval       server
     mcp
     translate
-    sparql
+    sparql     names
     ask        ingest
     selection  share
-    engines    query
+    engines    walks
     index
     decoding   models    postgres
     tokenizer
@@ -61,11 +61,11 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "duckdb": ("refactx.ingest.work",),
     "pyspark": ("refactx.ingest.cluster",),
     "llama_cpp": ("refactx.engines.llamacpp",),
-    "lark": ("refactx.query.sparql.parser",),
+    "lark": ("refactx.walks.sparql.parser",),
     "bm25s": ("refactx.translate.retrieval",),
     "llguidance": ("refactx.sparql.decoding.matching",),
-    "rapidfuzz": ("refactx.sparql.memory.name_memory",),
-    "sentence_transformers": ("refactx.sparql.memory.opening",),
+    "rapidfuzz": ("refactx.names.name_memory",),
+    "sentence_transformers": ("refactx.names.opening",),
 }
 LINES_OF_A_MODULE = 700
 LINES_OF_A_FUNCTION = 60  # its signature and documentation aside

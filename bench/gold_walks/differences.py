@@ -12,8 +12,8 @@ from itertools import combinations
 from pyoxigraph import Store
 
 from bench.gold_walks.answers import Answer, answer_of_store
-from refactx.query.answered import answer_query
-from refactx.query.language import FactSet, Query
+from refactx.walks.answered import answer_query
+from refactx.walks.language import FactSet, Query
 
 SAME, NO_WALK, REFUSED, TIE, OTHER = "same", "no walk", "refused", "tie", "other"
 INVERSE, LIMIT, ROWS = "inverse property", "limit", "rows"

@@ -8,8 +8,8 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from refactx.english import inverse_of
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Link, clean_part
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal
-from refactx.query.language import Predicate, ValueKind
-from refactx.query.sparql import PREFIXES
+from refactx.walks.language import Predicate, ValueKind
+from refactx.walks.sparql import PREFIXES
 
 LABEL, ALT_LABEL = NamedNode(PREFIXES["rdfs"] + "label"), NamedNode(PREFIXES["skos"] + "altLabel")
 DESCRIPTION = NamedNode(PREFIXES["schema"] + "description")
@@ -17,7 +17,7 @@ _INVERSE_PROPERTY = NamedNode(PREFIXES["wdt"] + "P1696")
 
 
 class StoreFacts:
-    """The facts of a store of Wikidata's claims (`refactx.query.language.FactSet`), with inverse facts and aliases.
+    """The facts of a store of Wikidata's claims (`refactx.walks.language.FactSet`), with inverse facts and aliases.
 
     `hub`: an object with more subjects by one property has no inverse facts by it.
     """

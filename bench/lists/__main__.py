@@ -15,9 +15,9 @@ import click
 import refactx
 from bench.lists.questions import ListQuestion, draw_questions, record_of
 from refactx.eval.answers import Gold, score
-from refactx.query.answered import answer_query
-from refactx.query.facts import TreeFacts
-from refactx.query.language import FactSet, read_line
+from refactx.walks.answered import answer_query
+from refactx.walks.facts import TreeFacts
+from refactx.walks.language import FactSet, read_line
 
 
 @click.command()

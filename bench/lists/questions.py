@@ -7,9 +7,9 @@ from typing import Any
 
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, split_fact
 from refactx.index.index import Index
-from refactx.query.language import TERMINATOR, FactSet, Hop, Query, QueryError, write_line
-from refactx.query.sparql import to_sparql
-from refactx.query.values import bare_name
+from refactx.walks.language import TERMINATOR, FactSet, Hop, Query, QueryError, write_line
+from refactx.walks.sparql import to_sparql
+from refactx.walks.values import bare_name
 
 SMALLEST, LARGEST = 25, 1000
 """How many values a question has."""

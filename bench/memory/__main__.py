@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from refactx.index.open import open_index
+from refactx.names import VectorMemory, open_memory
 from refactx.postgres.memory import find_nearest, find_pgvector
-from refactx.query.pgmr import Placeholder
-from refactx.sparql.memory import VectorMemory, open_memory
+from refactx.walks.pgmr import Placeholder
 
 NEAREST = 10
 """The entries of a search: those that a resolver takes as candidates."""

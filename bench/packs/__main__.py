@@ -10,8 +10,8 @@ import click
 
 from bench.packs.figures import PatternScores, gold_of, pattern_scores, retrieval_scores
 from bench.packs.remembering import RememberingEncoder
-from refactx.sparql.memory.entry import Encoder
-from refactx.sparql.memory.opening import load_encoder
+from refactx.names.entry import Encoder
+from refactx.names.opening import load_encoder
 from refactx.translate.pack import Example, Pack, load_pack
 from refactx.translate.retrieval import PatternDetector, Retriever, Weights, without_quoted
 

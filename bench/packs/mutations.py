@@ -13,13 +13,13 @@ from random import Random
 import click
 
 from bench.packs.inventing import gold_queries
-from refactx.query.sparql.parser import parse
-from refactx.query.sparql.tokens import Token, line_and_column, tokens_of
-from refactx.query.sparql.tree import triples_of
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
 from refactx.translate.invented import invented_engine
 from refactx.translate.pack import Pack, load_pack
 from refactx.translate.validation import validate
+from refactx.walks.sparql.parser import parse
+from refactx.walks.sparql.tokens import Token, line_and_column, tokens_of
+from refactx.walks.sparql.tree import triples_of
 
 SEED = 27
 SECONDS = 20.0

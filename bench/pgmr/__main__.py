@@ -54,7 +54,7 @@ def prepare(
     """Write training and test questions with PGMR text by the names of an index."""
     from bench.pgmr.prepare import prepared
     from bench.pgmr.split import split_examples
-    from refactx.query.pgmr import IndexNames, Style
+    from refactx.walks.pgmr import IndexNames, Style
 
     training = [example for path in files for example in read_examples(path)]
     testing = [example for path in tests for example in read_examples(path)]

@@ -8,7 +8,7 @@ from bench.pgmr.evaluate import read_or_error
 from bench.pgmr.examples import Example
 from refactx.errors import InputError
 from refactx.index.index import Index
-from refactx.query.pgmr import (
+from refactx.walks.pgmr import (
     BatchResolver,
     Dialect,
     IndexNames,
@@ -19,7 +19,7 @@ from refactx.query.pgmr import (
     Style,
     to_pgmr,
 )
-from refactx.query.sparql.tree import shape_of
+from refactx.walks.sparql.tree import shape_of
 
 DIALECTS: tuple[Dialect, Dialect] = ("block", "inline")
 STYLES = {

@@ -19,8 +19,8 @@ from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
 from refactx.index.open import connect
 from refactx.postgres.catalogue import find_index
-from refactx.query.facts import TreeFacts
-from refactx.query.sets import Triple
+from refactx.walks.facts import TreeFacts
+from refactx.walks.sets import Triple
 
 ONE_BY_ONE = 200
 MANY = 1000

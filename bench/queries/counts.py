@@ -9,9 +9,9 @@ from bench.walks import microseconds
 from refactx.index.index import Index
 from refactx.postgres.catalogue import read_hubs
 from refactx.postgres.database import Database
-from refactx.query import TreeFacts, answer_query
-from refactx.query.language import Hop, Query
-from refactx.query.sets import Triple
+from refactx.walks import TreeFacts, answer_query
+from refactx.walks.language import Hop, Query
+from refactx.walks.sets import Triple
 
 Value = TypeVar("Value")
 Prefix = tuple[str, str]

@@ -21,7 +21,7 @@ from bench.serving.streams import stream_all
 from refactx.ask.examples import Examples
 from refactx.index.index import Index
 from refactx.index.open import open_index
-from refactx.query import TreeFacts
+from refactx.walks import TreeFacts
 
 NAME = "bench"
 

@@ -9,7 +9,7 @@ import httpx2
 
 from refactx.ask.browse import browse
 from refactx.index.index import Index
-from refactx.query import TreeFacts
+from refactx.walks import TreeFacts
 
 
 def lookup_seconds(url: str, index: Index, times: int) -> tuple[float, float]:

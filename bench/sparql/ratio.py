@@ -11,8 +11,8 @@ from statistics import median
 
 from pyoxigraph import QueryBoolean, Store
 
-from refactx.query.pgmr import with_declarations
 from refactx.sparql.engines import StoreEngine
+from refactx.walks.pgmr import with_declarations
 
 ENOUGH = 0.05
 """Seconds after which a query has been run often enough."""

@@ -11,7 +11,7 @@ from typing import Literal as OneOf
 
 from pyoxigraph import Literal, QueryBoolean, Store
 
-from refactx.query.sparql.prologue import PREFIXES
+from refactx.walks.sparql.prologue import PREFIXES
 
 Outcome = OneOf["same", "values", "more", "other"]
 OUTCOMES: dict[Outcome, str] = {

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from refactx.eval.names import gold_names
 from refactx.index.index import Index
-from refactx.query.facts import TreeFacts
+from refactx.walks.facts import TreeFacts
 
 
 class NamedFacts(TreeFacts):

@@ -5,8 +5,8 @@ from decimal import Decimal
 from string import capwords
 
 from refactx.fact import ALIAS, ALIAS_OF
-from refactx.query.language import FactSet
-from refactx.query.values import bare_name, parse_quantity
+from refactx.walks.language import FactSet
+from refactx.walks.values import bare_name, parse_quantity
 
 LONGEST = 8
 """The most words of a name."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from bench.twins.near import near_objects
 from bench.twins.text import Span, find_name, find_number, like, replace_span
-from refactx.query.evaluate import evaluate_walk
-from refactx.query.language import FactSet, Query, QueryError, WalkFilter, write_line
-from refactx.query.sparql import from_sparql
-from refactx.query.values import bare_name, parse_quantity
+from refactx.walks.evaluate import evaluate_walk
+from refactx.walks.language import FactSet, Query, QueryError, WalkFilter, write_line
+from refactx.walks.sparql import from_sparql
+from refactx.walks.values import bare_name, parse_quantity
 
 NEAREST = 10
 """One of this many nearest objects is taken."""

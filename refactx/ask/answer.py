@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.fact import Fact, Link, LinkedFact
-from refactx.query.answered import AnsweredQuery
+from refactx.walks.answered import AnsweredQuery
 
 TIMES = 3
 """This many times in a row is a repetition. (Of 200 answers of a 0.5B model, three had a name twice and continued.)"""

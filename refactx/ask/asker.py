@@ -26,11 +26,11 @@ from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact, LinkedFact, clean_part
 from refactx.index.open import opened
 from refactx.models.loading import check_chat_template
-from refactx.query.language import FactSet
 from refactx.selection.beams import FactBeams
 from refactx.selection.channel import Channel, ChannelOptions
 from refactx.selection.mentions import FoldedTokens
 from refactx.selection.query_answers import QueryAnswers
+from refactx.walks.language import FactSet
 
 LONGEST_PREFIX = 2000
 """The most ids of a prefix with a system message of a caller's: the engine keeps several."""
@@ -152,7 +152,7 @@ class Channels:
 def _facts_of(index: FactSource) -> FactSet | None:
     """Return the facts of an index as queries need them; None for other sources of facts."""
     from refactx.index.index import Index  # imports psycopg, which a program with another source may not need
-    from refactx.query.facts import TreeFacts
+    from refactx.walks.facts import TreeFacts
 
     return TreeFacts(index) if isinstance(index, Index) else None
 

@@ -11,8 +11,8 @@ from refactx.ask.answer import fact_json
 from refactx.errors import InputError
 from refactx.fact import Fact, Link, LinkedFact, verbalise, written_part
 from refactx.index.index import Index
-from refactx.query import Resolved, TreeFacts, find_entity
-from refactx.query.values import bare_name
+from refactx.walks import Resolved, TreeFacts, find_entity
+from refactx.walks.values import bare_name
 
 NEAR = 5
 """The most names that are like one that the index does not have."""

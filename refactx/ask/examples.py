@@ -20,8 +20,8 @@ from refactx.ask.prompt import Prompt, load_prompt
 from refactx.english import HAS_INSTANCE, INSTANCE_OF, SUBCLASS_OF, Relation
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, verbalise
 from refactx.index.index import Index
-from refactx.query import TreeFacts
-from refactx.query.language import Predicate
+from refactx.walks import TreeFacts
+from refactx.walks.language import Predicate
 
 SUBJECTS = 300
 """The subjects with most facts, among which examples are chosen: people know them."""

@@ -37,10 +37,10 @@ from refactx.engines.writer import Sampling
 from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact
 from refactx.index.open import opened
-from refactx.query.decoding import QueryGrammar
-from refactx.query.facts import TreeFacts
 from refactx.selection.beams import FactBeams, choose_strategy
 from refactx.selection.channel import NOT_CHOSEN, Channel
+from refactx.walks.decoding import QueryGrammar
+from refactx.walks.facts import TreeFacts
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,11 @@ from refactx.engines.scheduler import Job, run_jobs
 from refactx.errors import InputError, ModelError
 from refactx.fact import clean_part
 from refactx.index.index import Index
-from refactx.query import (
+from refactx.selection.channel import Channel
+from refactx.selection.mentions import Mentions
+from refactx.selection.queries import Candidate
+from refactx.selection.query_answers import QueryAnswers, first_answer
+from refactx.walks import (
     AnsweredQuery,
     Query,
     QueryError,
@@ -22,14 +26,10 @@ from refactx.query import (
     to_sparql,
     write_line,
 )
-from refactx.query.evaluate import DEFAULT_LIMITS, check_start
-from refactx.query.facts import TreeFacts
-from refactx.query.language import FactSet, Head, is_line
-from refactx.query.sets import Limits
-from refactx.selection.channel import Channel
-from refactx.selection.mentions import Mentions
-from refactx.selection.queries import Candidate
-from refactx.selection.query_answers import QueryAnswers, first_answer
+from refactx.walks.evaluate import DEFAULT_LIMITS, check_start
+from refactx.walks.facts import TreeFacts
+from refactx.walks.language import FactSet, Head, is_line
+from refactx.walks.sets import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from refactx.fact import line
 
 if TYPE_CHECKING:
     from refactx.index.index import Index
-    from refactx.query import Resolved
+    from refactx.walks import Resolved
 
 
 @click.command()
@@ -71,7 +71,7 @@ def _completions(index: "Index", prefix: str, limit: int) -> "tuple[list[tuple[s
 
     Says on standard error which was taken, or names like it.
     """
-    from refactx.query import TreeFacts, find_entity
+    from refactx.walks import TreeFacts, find_entity
 
     if found := index.complete(prefix if "<" in prefix else f"<{prefix}> <", limit):
         return found, None
@@ -89,7 +89,7 @@ def _completions(index: "Index", prefix: str, limit: int) -> "tuple[list[tuple[s
 
 def _print_predicates(index: "Index", as_json: bool, limit: int | None) -> None:
     """Print the predicates with their numbers of facts, those with most first, and a fact of each."""
-    from refactx.query import TreeFacts
+    from refactx.walks import TreeFacts
 
     facts = TreeFacts(index)
     found = list(islice(facts.count_predicates().items(), limit))

@@ -237,7 +237,7 @@ def retrieve(
     question: str, name: str, top: int, encoder: str | None, weights: str | None, queries: bool, as_json: bool
 ) -> None:
     """Show the patterns of a question, and the examples that are most like it, with the parts of their scores."""
-    from refactx.sparql.memory.opening import load_encoder
+    from refactx.names.opening import load_encoder
     from refactx.translate.pack import load_pack
     from refactx.translate.retrieval import PatternDetector, Retriever, Weights
 

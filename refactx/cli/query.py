@@ -17,16 +17,16 @@ from refactx.cli.sparql import Cell, cell_of, links_by_id, links_of
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
 from refactx.index.index import Index
+from refactx.names import Choice
+from refactx.names.entry import Entry
 from refactx.options import option
-from refactx.query import AnsweredQuery, QueryError, read_line, resolve, to_sparql, write_line
-from refactx.query.evaluate import DEFAULT_LIMITS
-from refactx.query.facts import TreeFacts
-from refactx.query.language import is_line
-from refactx.query.values import bare_name
 from refactx.sparql.engines import Rows
-from refactx.sparql.memory import Choice
-from refactx.sparql.memory.entry import Entry
 from refactx.translate.prompt import STEERED, WRITERS, load_sparql_prompt, writer_named
+from refactx.walks import AnsweredQuery, QueryError, read_line, resolve, to_sparql, write_line
+from refactx.walks.evaluate import DEFAULT_LIMITS
+from refactx.walks.facts import TreeFacts
+from refactx.walks.language import is_line
+from refactx.walks.values import bare_name
 
 if TYPE_CHECKING:
     from refactx.ask.asker import Asker

@@ -22,10 +22,6 @@ from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, line, visible
 from refactx.index import Index
 from refactx.options import option
-from refactx.query.facts import TreeFacts
-from refactx.query.sparql.prologue import PREFIXES, id_of_entity
-from refactx.query.sparql.tokens import tokens_of
-from refactx.query.values import bare_name
 from refactx.sparql.empty import SECONDS, explain_empty, is_empty
 from refactx.sparql.engines import EngineName, Result, SparqlEngine, Term, engine_at
 from refactx.sparql.labels import Labelled, has_labels, with_iris
@@ -33,9 +29,13 @@ from refactx.sparql.names import Names
 from refactx.sparql.results import Format, names_at, written
 from refactx.sparql.store.triples import name_of_own
 from refactx.sparql.syntax import check_query, read_query
+from refactx.walks.facts import TreeFacts
+from refactx.walks.sparql.prologue import PREFIXES, id_of_entity
+from refactx.walks.sparql.tokens import tokens_of
+from refactx.walks.values import bare_name
 
 if TYPE_CHECKING:
-    from refactx.query.pgmr import Resolver
+    from refactx.walks.pgmr import Resolver
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -402,7 +402,7 @@ def from_pgmr(file: TextIO, ignore_case: bool, prefixes: bool, index: str, db: s
     query is refused, with an error.
     """
     from refactx.index.open import open_index
-    from refactx.query.pgmr import BatchResolver, IndexResolver, read_pgmr, with_declarations
+    from refactx.walks.pgmr import BatchResolver, IndexResolver, read_pgmr, with_declarations
 
     with open_index(index, db) as opened:
 
@@ -448,8 +448,8 @@ def to_pgmr(
     for models that write queries. The names are those of an index. A query whose ids have no name is an error.
     """
     from refactx.index.open import open_index
-    from refactx.query.pgmr import IndexNames, Style
-    from refactx.query.pgmr import to_pgmr as write
+    from refactx.walks.pgmr import IndexNames, Style
+    from refactx.walks.pgmr import to_pgmr as write
 
     with open_index(index, db) as opened:
         names = IndexNames(opened)

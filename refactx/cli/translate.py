@@ -117,7 +117,7 @@ class Models:
 
 def open_translator(pack: "Pack", options: TranslatorOptions, models: Models, stack: ExitStack) -> "Translator":
     """Return a translator. Indexes and engines are closed with `stack`. Raises as what it opens does."""
-    from refactx.sparql.memory import load_encoder
+    from refactx.names import load_encoder
     from refactx.translate.retrieval import Retriever
     from refactx.translate.translation import confidence_of
     from refactx.translate.translator import Bounds, TranslateOptions, Translator
@@ -198,8 +198,8 @@ def _free(loaded: "LanguageModel", models: Models) -> "TextModel":
 def _walks(loaded: "LanguageModel", index: Any) -> "QueryWriter":
     """Return what writes the likeliest walk of an index that was not tried before."""
     from refactx.ask.asker import Asker
-    from refactx.query.facts import TreeFacts
     from refactx.translate.writers import WalkWriter
+    from refactx.walks.facts import TreeFacts
 
     asker = Asker(loaded, loaded.tokenizer, index)
     return WalkWriter(asker.query, TreeFacts(index), asker.ask)

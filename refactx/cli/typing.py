@@ -11,12 +11,12 @@ from refactx.cli.views import standard_input
 from refactx.errors import RefactxError
 from refactx.fact import ALIAS
 from refactx.index.index import Index
-from refactx.query.facts import TreeFacts
-from refactx.query.language import HEADS, OPERATORS, Hop, Query
-from refactx.query.resolve import resolve
-from refactx.query.sparql.tokens import tokens_of
 from refactx.sparql.labels import completions
 from refactx.sparql.names import Names
+from refactx.walks.facts import TreeFacts
+from refactx.walks.language import HEADS, OPERATORS, Hop, Query
+from refactx.walks.resolve import resolve
+from refactx.walks.sparql.tokens import tokens_of
 
 MOST = 30
 """The most completions."""

@@ -154,7 +154,7 @@ class Machine(Constraint[State]):
         machine.allowed(state)  # int32[n]; None outside of facts
         state = machine.advance(state, token, len(prompt_ids))
 
-    `queries`: the constraint of lines after a trigger of its own, such as `refactx.query.QueryGrammar`.
+    `queries`: the constraint of lines after a trigger of its own, such as `refactx.walks.QueryGrammar`.
 
     Raises ModelError if the tokenizer cannot write the index's trigger or terminator, or if facts and queries have the
     same trigger. Methods that advance a state

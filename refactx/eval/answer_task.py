@@ -267,7 +267,7 @@ class AnswerTask(IndexTask):
         lines = {query["query"] for results in runs.values() for result in results for query in result.queries}
 
         def check(lacking: Sequence[str]) -> dict[str, Any]:
-            from refactx.query.facts import TreeFacts
+            from refactx.walks.facts import TreeFacts
 
             facts = TreeFacts(self.opened_index)
             return {line: asdict(check_line(line, facts)) for line in lacking}

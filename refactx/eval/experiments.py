@@ -25,11 +25,7 @@ from refactx.entity_ids import is_wikidata_id
 from refactx.eval.execution import has_answer, is_same, row_f1
 from refactx.eval.questions import Question
 from refactx.eval.statistics import mean, share
-from refactx.query.language import QueryError
-from refactx.query.pgmr import PgmrQuery, Placeholder, read_pgmr
-from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
-from refactx.sparql.ids import ids_of
-from refactx.sparql.memory import (
+from refactx.names import (
     Entry,
     Feasible,
     Memory,
@@ -42,11 +38,15 @@ from refactx.sparql.memory import (
     Thresholds,
     patterns_of,
 )
-from refactx.sparql.memory.entry import fold
-from refactx.sparql.memory.resolver import Reading
+from refactx.names.entry import fold
+from refactx.names.resolver import Reading
+from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
+from refactx.sparql.ids import ids_of
 from refactx.sparql.syntax import check_query
 from refactx.translate.prompt import pgmr_in
 from refactx.translate.writers import ids_within
+from refactx.walks.language import QueryError
+from refactx.walks.pgmr import PgmrQuery, Placeholder, read_pgmr
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")

@@ -19,8 +19,8 @@ from refactx.eval.questions import Question
 from refactx.fact import ALIAS, ALIAS_OF, clean_part, split_fact
 from refactx.index import Index
 from refactx.index.index import completions, normalise_prefix
-from refactx.query.evaluate import evaluate_walk
-from refactx.query.language import FactSet, Hop, Query, QueryError, read_line
+from refactx.walks.evaluate import evaluate_walk
+from refactx.walks.language import FactSet, Hop, Query, QueryError, read_line
 
 _CUT = re.compile(r"\s*[,;\n|•]\s*(?:and\s+|&\s*)?|\s+(?:and|&|/)\s+", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)

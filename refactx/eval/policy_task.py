@@ -21,8 +21,6 @@ from refactx.eval.run import Answers, IndexTask, Record, Score, Scored, default_
 from refactx.eval.sparql import bleu
 from refactx.eval.statistics import mean, ratio_of_pairs
 from refactx.lazy import require
-from refactx.query.language import QueryError
-from refactx.query.pgmr import read_pgmr
 from refactx.sparql.engines import QueryRefusedError, SparqlEngine, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
 from refactx.sparql.syntax import check_query
@@ -30,6 +28,8 @@ from refactx.translate.prompt import STEERED, WRITERS, WriterName, load_sparql_p
 from refactx.translate.translation import Attempt
 from refactx.translate.translator import Translator
 from refactx.translate.writers import open_writers
+from refactx.walks.language import QueryError
+from refactx.walks.pgmr import read_pgmr
 
 GOLD = "gold"
 """The log of gold queries."""
@@ -253,7 +253,7 @@ class PolicyTask(IndexTask):
 
     def _experiments(self, questions: Sequence[Question], lines: Mapping[str, Sequence[Record]]) -> dict[str, Any]:
         from refactx.eval.experiments import RememberedMemory, Resolving, ablate_names, add_distractors, read_texts
-        from refactx.sparql.memory import FactFeasibility, open_memory
+        from refactx.names import FactFeasibility, open_memory
 
         memory = RememberedMemory(open_memory(self.opened_index))
         resolving = Resolving(

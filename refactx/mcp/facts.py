@@ -14,7 +14,7 @@ from refactx.fact import Fact, LinkedFact
 from refactx.index.index import Index
 from refactx.lazy import require
 from refactx.mcp.serving import tool_error
-from refactx.query import TreeFacts
+from refactx.walks import TreeFacts
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

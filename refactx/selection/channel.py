@@ -26,12 +26,12 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InFact, State
 from refactx.engines.engine import Choice, FactChooser, IdPath, ScoreReading, Steps, TreeReading
 from refactx.fact import DESCRIPTIONS
-from refactx.query.answered import AnsweredQuery
 from refactx.selection.answer_lines import AnswerLines
 from refactx.selection.candidates import Property, Subject, SubjectLimits, find_properties, find_subjects
 from refactx.selection.plain import PlainChooser, draft_tokens, end_of_fact
 from refactx.selection.query_answers import MIN_CONFIDENCE, QueryAnswers
 from refactx.selection.scores import QuestionScore, ScoredContinuations, fact_so_far, no_fact
+from refactx.walks.answered import AnsweredQuery
 
 MOST_EARLIER = 64
 """The most paths of the last choice that the first pass of the next one reads: in vain if that has another subject."""

@@ -17,9 +17,9 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath
 from refactx.entity_ids import is_wikidata_property
-from refactx.query.language import HEADS, OPERATORS, FactSet, Head, Operator
-from refactx.query.values import bare_name
 from refactx.selection.candidates import NamedEntity, entities_of_name
+from refactx.walks.language import HEADS, OPERATORS, FactSet, Head, Operator
+from refactx.walks.values import bare_name
 
 WORDS = 8
 """The most words of a mention span."""

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from refactx.engines.engine import Steps, TreeReading
 from refactx.fact import ALIAS_OF, DESCRIPTIONS
-from refactx.query.language import FactSet, Head, Hop, OrderBy, Predicate, Query, WalkFilter, write_line
-from refactx.query.sets import Limits
-from refactx.query.values import bare_name, parse_quantity, parse_time
 from refactx.selection.mentions import Mention, Mentions, QueryWords
 from refactx.selection.scores import QuestionScore
 from refactx.tokenizer import FactTokenizer
+from refactx.walks.language import FactSet, Head, Hop, OrderBy, Predicate, Query, WalkFilter, write_line
+from refactx.walks.sets import Limits
+from refactx.walks.values import bare_name, parse_quantity, parse_time
 
 UNASKED = frozenset((*DESCRIPTIONS, ALIAS_OF))
 """Predicates that no query has."""

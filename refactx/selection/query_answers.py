@@ -14,14 +14,14 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free
 from refactx.engines.engine import Steps, TreeReading
 from refactx.fact import split_fact
-from refactx.query.answered import AnsweredQuery, answer_query
-from refactx.query.evaluate import DEFAULT_LIMITS
-from refactx.query.language import TERMINATOR, FactSet, Head, Query, QueryError
-from refactx.query.sets import Limits
-from refactx.query.values import bare_name
 from refactx.selection.mentions import FoldedTokens, Mention, Mentions, QueryWords, find_mentions, fold
 from refactx.selection.queries import Candidate, LineScores, QuerySearch
 from refactx.selection.scores import QuestionScore
+from refactx.walks.answered import AnsweredQuery, answer_query
+from refactx.walks.evaluate import DEFAULT_LIMITS
+from refactx.walks.language import TERMINATOR, FactSet, Head, Query, QueryError
+from refactx.walks.sets import Limits
+from refactx.walks.values import bare_name
 
 TRIGGER = "Query:"
 MIN_CONFIDENCE = 4.0

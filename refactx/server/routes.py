@@ -21,11 +21,11 @@ from refactx.ask.queries import Replies
 from refactx.errors import RefactxError
 from refactx.index.index import Index
 from refactx.mcp import Answered, answered, fact_server, http_app
-from refactx.query.language import is_line
 from refactx.server.http import ApiError, Slot, api_error
 from refactx.server.service import CONTENT_TYPE, Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonReply, JsonRoute, gone, last_of, note, sse, streamed
 from refactx.server.texts import Finished, Work
+from refactx.walks.language import is_line
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager

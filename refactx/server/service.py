@@ -30,7 +30,6 @@ from refactx.index.index import Index
 from refactx.index.open import connect
 from refactx.paths import is_file_name
 from refactx.postgres.entry import Limits
-from refactx.query import AnsweredQuery, TreeFacts
 from refactx.selection.beams import FactBeams
 from refactx.server.http import Slot, Slots, api_error
 from refactx.server.texts import (
@@ -49,6 +48,7 @@ from refactx.server.texts import (
     Value,
     Work,
 )
+from refactx.walks import AnsweredQuery, TreeFacts
 
 if TYPE_CHECKING:
     from refactx.translate.translator import Translator

@@ -19,7 +19,7 @@ from refactx.decoding.states import State
 from refactx.decoding.stream import FactStream, TextPiece
 from refactx.fact import Fact, LinkedFact
 from refactx.options import check_options, option
-from refactx.query import AnsweredQuery
+from refactx.walks import AnsweredQuery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from refactx.query.language import QueryError
-from refactx.query.sparql.parser import read_sparql
-from refactx.query.sparql.prologue import ID, Prologue, id_of_entity
-from refactx.query.sparql.tokens import tokens_of
-from refactx.query.sparql.tree import predicates_of
+from refactx.walks.language import QueryError
+from refactx.walks.sparql.parser import read_sparql
+from refactx.walks.sparql.prologue import ID, Prologue, id_of_entity
+from refactx.walks.sparql.tokens import tokens_of
+from refactx.walks.sparql.tree import predicates_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, written_part
-from refactx.query.resolve import COMPARED, Resolved
-from refactx.query.sparql.parser import ParseError, cursor_of, parse
-from refactx.query.sparql.prologue import PREFIXES, Prologue, entity_term, id_of_property, property_term
-from refactx.query.sparql.tokens import Span, Token, line_and_column, text_of, tokens_of
-from refactx.query.sparql.tree import Path, Query, Term, Triple, Values, nodes
 from refactx.sparql.engines.engine import SparqlSyntaxError
 from refactx.sparql.names import Names
 from refactx.sparql.store.triples import own
 from refactx.sparql.syntax import check_query, read_query
+from refactx.walks.resolve import COMPARED, Resolved
+from refactx.walks.sparql.parser import ParseError, cursor_of, parse
+from refactx.walks.sparql.prologue import PREFIXES, Prologue, entity_term, id_of_property, property_term
+from refactx.walks.sparql.tokens import Span, Token, line_and_column, text_of, tokens_of
+from refactx.walks.sparql.tree import Path, Query, Term, Triple, Values, nodes
 
 CLEARLY = 2
 """So many times the facts of the next one make an entity the one that a label means."""

@@ -6,8 +6,8 @@ from functools import cached_property
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.index import Index
-from refactx.query.facts import TreeFacts
-from refactx.query.values import bare_name
+from refactx.walks.facts import TreeFacts
+from refactx.walks.values import bare_name
 
 COMPARED = 400
 """For each beginning of a label, the names with most facts that begin so: these are compared with it."""

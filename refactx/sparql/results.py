@@ -13,8 +13,8 @@ from typing import Any, Literal
 from pyoxigraph import BlankNode, NamedNode, Triple
 from pyoxigraph import Literal as RdfLiteral
 
-from refactx.query.sparql.prologue import entity_term, id_of_entity
 from refactx.sparql.engines import EngineError, QueryRefusedError, Result, Rows, SparqlEngine, SparqlSyntaxError, Term
+from refactx.walks.sparql.prologue import entity_term, id_of_entity
 
 Format = Literal["csv", "tsv", "json"]
 

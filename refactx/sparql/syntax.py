@@ -12,10 +12,6 @@ from itertools import pairwise
 
 from pyoxigraph import QueryBoolean, QuerySolutions, Store
 
-from refactx.query.sparql.parser import ParseError, parse
-from refactx.query.sparql.prologue import PREFIXES
-from refactx.query.sparql.tokens import Token, line_and_column, plain_query, tokens_of
-from refactx.query.sparql.tree import RDF, triples_of
 from refactx.sparql.engines.engine import (
     EngineTimeoutError,
     QueryRefusedError,
@@ -23,6 +19,10 @@ from refactx.sparql.engines.engine import (
     UnknownFunctionError,
     within,
 )
+from refactx.walks.sparql.parser import ParseError, parse
+from refactx.walks.sparql.prologue import PREFIXES
+from refactx.walks.sparql.tokens import Token, line_and_column, plain_query, tokens_of
+from refactx.walks.sparql.tree import RDF, triples_of
 
 EXAMPLE = "SELECT ?x { wd:Q1588 wdt:P1449 ?x }"
 FORMS = ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE")

@@ -12,13 +12,13 @@ from refactx.decoding.states import Constraint
 from refactx.engines.engine import LanguageModel
 from refactx.errors import ModelError
 from refactx.lazy import require
-from refactx.query.sparql.parser import ParseError, parse
-from refactx.query.sparql.tokens import tokens_of
-from refactx.query.sparql.tree import triples_of
 from refactx.sparql.decoding.grammar import TRIGGER
 from refactx.sparql.decoding.matching import Matcher, new_matcher
 from refactx.translate.pack import Pack
 from refactx.tree.tree import NO_TOKENS, Tokens
+from refactx.walks.sparql.parser import ParseError, parse
+from refactx.walks.sparql.tokens import tokens_of
+from refactx.walks.sparql.tree import triples_of
 
 _NAME = re.compile(r"[A-Za-z][\w-]*:[\w-]+(?:\.[\w-]+)*")
 _WORD = re.compile(r'"([A-Z_0-9]+)"i')

@@ -12,10 +12,6 @@ from pyoxigraph import NamedNode, RdfFormat, Store, parse
 
 from refactx.errors import InputError
 from refactx.index import Index
-from refactx.query.sparql.parser import ParseError
-from refactx.query.sparql.parser import parse as parse_sparql
-from refactx.query.sparql.tokens import text_of, tokens_of
-from refactx.query.sparql.tree import Nested, nodes
 from refactx.sparql.engines import (
     EngineError,
     QueryRefusedError,
@@ -26,6 +22,10 @@ from refactx.sparql.engines import (
     engine_at,
 )
 from refactx.translate.pack import Pack
+from refactx.walks.sparql.parser import ParseError
+from refactx.walks.sparql.parser import parse as parse_sparql
+from refactx.walks.sparql.tokens import text_of, tokens_of
+from refactx.walks.sparql.tree import Nested, nodes
 
 INVENTED_DATA = "invented.nq.gz"
 """The file of a pack that has its invented data."""

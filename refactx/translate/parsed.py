@@ -10,11 +10,11 @@ from functools import lru_cache
 from itertools import count
 from typing import Any, Literal, TypeAlias
 
-from refactx.query.language import QueryError
-from refactx.query.sparql import tree
-from refactx.query.sparql.parser import Parsed, read_sparql
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.syntax import read_query
+from refactx.walks.language import QueryError
+from refactx.walks.sparql import tree
+from refactx.walks.sparql.parser import Parsed, read_sparql
 
 GroupKind = Literal["select", "group", "optional", "branch", "graph", "service", "minus", "exists", "not exists"]
 ConditionKind = Literal["filter", "bind", "having", "order", "group", "select"]

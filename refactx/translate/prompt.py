@@ -22,15 +22,15 @@ from refactx.ask.chat import CancellableModel, Message, TextModel, without_thoug
 from refactx.entity_ids import is_wikidata_property
 from refactx.errors import InputError, RefactxError
 from refactx.fact import clean_part
+from refactx.names.entry import Entry, entry_of
 from refactx.paths import read_toml
-from refactx.query.language import QueryError
-from refactx.query.pgmr import Placeholder, to_pgmr
-from refactx.query.sparql.prologue import ID, Prologue, entity_term
-from refactx.query.sparql.tokens import joined, tokens_of
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import Ids, ids_of
-from refactx.sparql.memory.entry import Entry, entry_of
 from refactx.sparql.syntax import check_query
+from refactx.walks.language import QueryError
+from refactx.walks.pgmr import Placeholder, to_pgmr
+from refactx.walks.sparql.prologue import ID, Prologue, entity_term
+from refactx.walks.sparql.tokens import joined, tokens_of
 
 if TYPE_CHECKING:
     from refactx.translate.pack import Pack
@@ -93,7 +93,7 @@ class SparqlExample:
     others: tuple[Entry, ...] = ()
 
     def mentions(self, ids: Sequence[str]) -> dict[str, Placeholder]:
-        """Return the mentions of ids (`refactx.query.pgmr.Names`)."""
+        """Return the mentions of ids (`refactx.walks.pgmr.Names`)."""
         named = {one.id: Placeholder(one.kind, one.label, one.description) for one in self.names}
         return {id_: named[id_] for id_ in ids if id_ in named}
 

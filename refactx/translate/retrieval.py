@@ -18,7 +18,7 @@ from platformdirs import user_cache_path
 
 from refactx.errors import InputError
 from refactx.lazy import require
-from refactx.sparql.memory.entry import Encoder
+from refactx.names.entry import Encoder
 from refactx.translate.pack import GAP, Example, Pack, Pattern
 
 _BETWEEN = r"(?:\W+\w+){0,3}"

@@ -11,9 +11,9 @@ from pyoxigraph import NamedNode
 
 from refactx.errors import InputError
 from refactx.fact import clean_part
-from refactx.query.sparql.prologue import PREFIXES, entity_iri, id_of_property
 from refactx.sparql.engines.engine import EngineError, Result, Rows, SparqlEngine, Term, UnreachableError
 from refactx.sparql.results import LABELS
+from refactx.walks.sparql.prologue import PREFIXES, entity_iri, id_of_property
 
 DEFAULT = ""
 """The place of data that is in no named graph."""

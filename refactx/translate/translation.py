@@ -16,8 +16,8 @@ import numpy as np
 
 from refactx.errors import InputError
 from refactx.fact import LinkedFact
+from refactx.names.entry import Choice, Entry
 from refactx.paths import make_home, refactx_home
-from refactx.sparql.memory.entry import Choice, Entry
 from refactx.translate.pack import Pack
 from refactx.translate.retrieval import Retrieved
 from refactx.translate.validation import Report

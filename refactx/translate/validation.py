@@ -9,8 +9,6 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from refactx.fact import counted
-from refactx.query.sparql.prologue import id_of_property
-from refactx.query.sparql.tokens import Token, line_and_column, tokens_of
 from refactx.sparql.engines import (
     EngineError,
     EngineTimeoutError,
@@ -31,6 +29,8 @@ from refactx.translate.parsed import Call, Expression, ParsedQuery, iri_of, is_v
 from refactx.translate.retrieval import PatternDetector, fold
 from refactx.translate.rules import Names, Types
 from refactx.translate.survey import words_of
+from refactx.walks.sparql.prologue import id_of_property
+from refactx.walks.sparql.tokens import Token, line_and_column, tokens_of
 
 Level = Literal["L1", "L2", "L3"]
 

@@ -25,24 +25,13 @@ from refactx.ask.chat_model import ChatModel
 from refactx.ask.queries import QueryChoice
 from refactx.fact import Link, LinkedFact
 from refactx.index import Index
-from refactx.query import Hop, Query, QueryError, to_sparql, write_line
-from refactx.query.facts import TreeFacts
-from refactx.query.language import FactSet
-from refactx.query.pgmr import IndexNames, Placeholder, read_pgmr
-from refactx.query.pgmr import Names as PgmrNames
-from refactx.query.pgmr.index_names import split_name
-from refactx.query.pgmr.mentions import Kind
-from refactx.query.sparql import tree
-from refactx.query.sparql.parser import read_sparql
-from refactx.query.sparql.prologue import ID, entity_iri, id_of_term, id_within
-from refactx.query.values import bare_name
+from refactx.names import FactFeasibility, MemoryResolver, Refused, open_memory
+from refactx.names.entry import Choice, Entry, Memory, Near, Thresholds, entry_of, has_label, is_described
+from refactx.names.name_memory import NameMemory
+from refactx.names.resolver import Feasible
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.ids import ids_of
 from refactx.sparql.labels import LabelError, Labelled, has_labels, with_iris
-from refactx.sparql.memory import FactFeasibility, MemoryResolver, Refused, open_memory
-from refactx.sparql.memory.entry import Choice, Entry, Memory, Near, Thresholds, entry_of, has_label, is_described
-from refactx.sparql.memory.name_memory import NameMemory
-from refactx.sparql.memory.resolver import Feasible
 from refactx.sparql.names import Names
 from refactx.sparql.syntax import check_query
 from refactx.translate.pack import Pack
@@ -57,6 +46,17 @@ from refactx.translate.prompt import (
     query_in,
 )
 from refactx.translate.translation import Attempt
+from refactx.walks import Hop, Query, QueryError, to_sparql, write_line
+from refactx.walks.facts import TreeFacts
+from refactx.walks.language import FactSet
+from refactx.walks.pgmr import IndexNames, Placeholder, read_pgmr
+from refactx.walks.pgmr import Names as PgmrNames
+from refactx.walks.pgmr.index_names import split_name
+from refactx.walks.pgmr.mentions import Kind
+from refactx.walks.sparql import tree
+from refactx.walks.sparql.parser import read_sparql
+from refactx.walks.sparql.prologue import ID, entity_iri, id_of_term, id_within
+from refactx.walks.values import bare_name
 
 if TYPE_CHECKING:
     from refactx.ask.prompt import Prompt

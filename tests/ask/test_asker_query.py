@@ -9,9 +9,9 @@ from support.tiny_asker import tiny_asker
 
 from refactx.ask.queries import QueryChoice, choose_query
 from refactx.errors import InputError, ModelError
-from refactx.query import TreeFacts, read_line
 from refactx.selection.mentions import Mention, Mentions
 from refactx.selection.queries import Candidate
+from refactx.walks import TreeFacts, read_line
 
 GRAPH = frozenset([("A", "p", "B"), ("A", "p", "C"), ("B", "n", "7"), ("C", "x", "b")])
 

@@ -10,7 +10,7 @@ import refactx
 from refactx.ask.examples import KEPT, Examples, graph_examples, is_wikidata, prompt_for
 from refactx.ask.prompt import check_prompt, load_prompt
 from refactx.english import Relation
-from refactx.query import TreeFacts
+from refactx.walks import TreeFacts
 
 ACME = """@prefix : <http://example.org/acme#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .

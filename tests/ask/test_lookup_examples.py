@@ -8,7 +8,7 @@ from support.ingest.tiny import ingest_tiny
 import refactx
 from refactx.ask.examples import Examples
 from refactx.ingest import Selection
-from refactx.query import TreeFacts
+from refactx.walks import TreeFacts
 
 FACTS = [f"<n{n}> <p{n % 3}> <o{m}>" for n in range(6) for m in range(1 + n % 2)]
 FACTS += ["<n0> <description> <o1>", "<n1> <instance of> <o2>", "<many> <p0> <x>"]

@@ -14,7 +14,7 @@ from refactx.ask.answer import Answer
 from refactx.cli.views import TerminalText, fact_tree, plain, print_answer, print_question, terminal
 from refactx.decoding.stream import TextPiece
 from refactx.fact import Link, LinkedFact
-from refactx.query import AnsweredQuery, Result, read_line
+from refactx.walks import AnsweredQuery, Result, read_line
 
 
 class Screen:

@@ -8,7 +8,7 @@ from support.ingest.tiny import ingest_tiny
 from refactx.cli.main import cli
 from refactx.errors import RefactxError
 from refactx.ingest.selection import Selection
-from refactx.query.facts import TreeFacts
+from refactx.walks.facts import TreeFacts
 
 NAMES = {
     "Q1": "city", "Q2": "Graz", "Q3": "Linz", "Q4": "Wels", "Q5": "Styria", "P31": "instance of", "P17": "country",

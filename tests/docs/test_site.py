@@ -16,7 +16,7 @@ from support.doc_pages import DOCS, PAGES, ROOT, name_of
 
 import refactx
 import refactx.ingest
-import refactx.query
+import refactx.walks
 from refactx.cli.main import cli
 
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
@@ -103,7 +103,7 @@ def test_the_command_line_is_in_its_reference(site: Path) -> None:
 
 def test_public_names_are_in_the_reference(site: Path) -> None:
     html = (site / "reference" / "api.html").read_text(encoding="utf-8")
-    for face in (refactx, refactx.ingest, refactx.query):
+    for face in (refactx, refactx.ingest, refactx.walks):
         for name in face.__all__:
             assert f'id="{face.__name__}.{name}"' in html, name
 

@@ -16,17 +16,17 @@ from refactx.cli.main import cli
 from refactx.errors import InputError
 from refactx.index.index import Index
 from refactx.ingest.selection import Selection, TableOptions
-from refactx.query.language import QueryError
-from refactx.query.pgmr import Dialect, IndexNames, IndexResolver, Placeholder, Refusal, Style, read_pgmr, to_pgmr
-from refactx.query.sparql.prologue import entity_term
+from refactx.names import FactFeasibility, Memory, MemoryResolver, NameMemory, Resolved, open_memory
 from refactx.sparql import Names, with_iris
 from refactx.sparql.engines import open_engine
 from refactx.sparql.ids import ids_of
 from refactx.sparql.labels import LabelError
-from refactx.sparql.memory import FactFeasibility, Memory, MemoryResolver, NameMemory, Resolved, open_memory
 from refactx.sparql.store import build_store
 from refactx.translate import make_writer
 from refactx.translate.prompt import Task, load_sparql_prompt
+from refactx.walks.language import QueryError
+from refactx.walks.pgmr import Dialect, IndexNames, IndexResolver, Placeholder, Refusal, Style, read_pgmr, to_pgmr
+from refactx.walks.sparql.prologue import entity_term
 
 EX = "http://example.org/Places#"
 TURTLE = """

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from pyoxigraph import Store
 from support.sparql.endpoint import running
 
-from refactx.query.sparql.tokens import tokens_of
 from refactx.sparql.engines import EngineTimeoutError, QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.syntax import check_query, with_limit
+from refactx.walks.sparql.tokens import tokens_of
 
 PARTS = [
     "SELECT ?x", "{", "}", "(", ")", "<Ann Lee>", "<http://a>", "?x", "<", ">", "FILTER", "'<b>'", '"""a"\n"""', "# c\n",

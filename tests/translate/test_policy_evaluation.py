@@ -23,9 +23,9 @@ from refactx.errors import RefactxError
 from refactx.eval.execution import row_f1, run_query
 from refactx.eval.experiments import GrownMemory, RememberedMemory, near_duplicate, original_of
 from refactx.eval.questions import read_queries
-from refactx.query.pgmr import Placeholder
+from refactx.names import Entry, MemoryResolver, NameMemory
 from refactx.sparql.engines import EngineError, EngineTimeoutError, Result
-from refactx.sparql.memory import Entry, MemoryResolver, NameMemory
+from refactx.walks.pgmr import Placeholder
 
 GOLDS = {  # question: its gold query
     "Who are Ann's children?": "SELECT ?x WHERE { wd:Q1 wdt:P3 ?x }",

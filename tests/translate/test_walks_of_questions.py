@@ -15,7 +15,6 @@ from refactx.ask.answer import Answer
 from refactx.ask.queries import QueryChoice
 from refactx.cli.main import cli
 from refactx.fact import Fact
-from refactx.query import TreeFacts, answer_query, read_line, write_line
 from refactx.selection.mentions import Mentions
 from refactx.selection.queries import Candidate
 from refactx.sparql.engines import open_engine
@@ -25,6 +24,7 @@ from refactx.translate.translation import Attempt
 from refactx.translate.translator import TranslateOptions, Translator
 from refactx.translate.validation import Report
 from refactx.translate.writers import WalkWriter, query_behind
+from refactx.walks import TreeFacts, answer_query, read_line, write_line
 
 QUESTIONS = {
     "Who are Ann's children?": ("single", "SELECT ?x { wd:Q1 wdt:P3 ?x }"),

@@ -14,13 +14,13 @@ from support.sparql.text_models import Scripted
 from refactx.errors import InputError
 from refactx.fact import Link, LinkedFact
 from refactx.index import Index
-from refactx.query.pgmr import Placeholder, read_pgmr
+from refactx.names import FactFeasibility, MemoryResolver, NameMemory, Thresholds
+from refactx.names.entry import Entry, Memory, Near
 from refactx.sparql.ids import ids_of
-from refactx.sparql.memory import FactFeasibility, MemoryResolver, NameMemory, Thresholds
-from refactx.sparql.memory.entry import Entry, Memory, Near
 from refactx.translate.prompt import Task, load_sparql_prompt, pgmr_in, query_in
 from refactx.translate.translation import Attempt
 from refactx.translate.writers import ids_within, make_writer, resolved, retriever_of
+from refactx.walks.pgmr import Placeholder, read_pgmr
 
 BLOCK = "SELECT ?x {{ wd:entity1 wdt:relation1 ?x }}\nentity1 = [ENT] {} [/ENT] {}\nrelation1 = [REL] {} [/REL]"
 CHILD = LinkedFact(Link("Ann (a poet)", "Q1"), Link("child", "P3"), Link("Bob", "Q3"))
@@ -210,7 +210,7 @@ def test_names_of_retrieval_are_of_the_entities_with_most_facts(index: Index) ->
 
 
 def test_examples_of_the_prompt_are_the_same_query_in_each_form() -> None:
-    from refactx.query.pgmr import read_pgmr
+    from refactx.walks.pgmr import read_pgmr
 
     for example in load_sparql_prompt().examples:
         plain, query = example.text("ids"), read_pgmr(example.text("placeholders"))

@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from refactx.lazy import require
-from refactx.query.language import QueryError
-from refactx.query.sparql.parser import read_sparql
-from refactx.query.sparql.tree import shape_of
 from refactx.sparql.ids import ids_of, unknown_ids
+from refactx.walks.language import QueryError
+from refactx.walks.sparql.parser import read_sparql
+from refactx.walks.sparql.tree import shape_of
 
 Mode = Literal["paper", "strict"]
 """`strict`: the patterns are isomorphic graphs; `paper`: the terms of a triple may be in any order too."""

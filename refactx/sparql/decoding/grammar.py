@@ -17,10 +17,10 @@ import numpy as np
 from refactx.decoding.states import FactSource, LineConstraint
 from refactx.index.index import Index
 from refactx.lazy import require
-from refactx.query.decoding.slots import Begun
 from refactx.sparql.decoding.matching import Matcher, OpenPart, matcher_of
 from refactx.sparql.decoding.names import Scope, Texts, TreeNames
 from refactx.tree.tree import NO_TOKENS, Path, Tokens
+from refactx.walks.decoding.slots import Begun
 
 
 @dataclass(frozen=True, slots=True)

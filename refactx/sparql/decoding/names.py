@@ -20,12 +20,12 @@ import numpy as np
 from refactx.errors import ModelError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, unit
 from refactx.index.index import Index
-from refactx.query.decoding.memo import Memo
-from refactx.query.decoding.slots import Begun, Subjects
-from refactx.query.facts import Units
 from refactx.sparql.decoding.matching import OpenPart
 from refactx.sparql.names import Names
 from refactx.tree.tree import NO_TOKENS, MemoryTree, Path, Tokens
+from refactx.walks.decoding.memo import Memo
+from refactx.walks.decoding.slots import Begun, Subjects
+from refactx.walks.facts import Units
 
 
 class Choice(NamedTuple):

@@ -31,7 +31,6 @@ from refactx.ask.chat import is_here
 from refactx.errors import InputError, without_password
 from refactx.fact import visible
 from refactx.lazy import require
-from refactx.query.pgmr import with_declarations
 from refactx.sparql.engines.engine import (
     Call,
     EngineError,
@@ -45,6 +44,7 @@ from refactx.sparql.engines.engine import (
     Worker,
 )
 from refactx.sparql.syntax import check_query, read_query, with_limit
+from refactx.walks.pgmr import with_declarations
 
 if TYPE_CHECKING:
     import httpx2

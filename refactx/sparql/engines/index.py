@@ -19,19 +19,6 @@ from refactx.errors import IndexNotFoundError, InputError
 from refactx.fact import ALIAS_OF, Fact
 from refactx.index import Index
 from refactx.paths import INDEX_FILE, is_file_name
-from refactx.query import Query, QueryError, from_sparql, write_line
-from refactx.query import Result as Answer
-from refactx.query.evaluate import evaluate_walk
-from refactx.query.facts import TreeFacts
-from refactx.query.language import FactSet
-from refactx.query.sets import Limits
-from refactx.query.sparql import tree
-from refactx.query.sparql.parser import Parsed, ParseError, parse
-from refactx.query.sparql.patterns import read_patterns
-from refactx.query.sparql.prologue import PREFIXES
-from refactx.query.sparql.tokens import tokens_of
-from refactx.query.sparql.writer import leaves_values_backwards
-from refactx.query.values import parse_quantity, parse_time
 from refactx.sparql.engines.engine import (
     EngineError,
     EngineTimeoutError,
@@ -47,6 +34,19 @@ from refactx.sparql.store import StoreError, open_store
 from refactx.sparql.store.building import triples_of
 from refactx.sparql.store.triples import OWN, entity, is_compared, name_of_own, not_compared, own
 from refactx.sparql.syntax import Checked, check_alone, check_query, read_query
+from refactx.walks import Query, QueryError, from_sparql, write_line
+from refactx.walks import Result as Answer
+from refactx.walks.evaluate import evaluate_walk
+from refactx.walks.facts import TreeFacts
+from refactx.walks.language import FactSet
+from refactx.walks.sets import Limits
+from refactx.walks.sparql import tree
+from refactx.walks.sparql.parser import Parsed, ParseError, parse
+from refactx.walks.sparql.patterns import read_patterns
+from refactx.walks.sparql.prologue import PREFIXES
+from refactx.walks.sparql.tokens import tokens_of
+from refactx.walks.sparql.writer import leaves_values_backwards
+from refactx.walks.values import parse_quantity, parse_time
 
 _WHAT = {
     "optional": "OPTIONAL", "minus": "MINUS", "union": "UNION", "bind": "BIND", "values": "VALUES", "graph": "GRAPH",

@@ -30,7 +30,6 @@ from refactx.fact import DESCRIPTIONS, Fact
 from refactx.index import Index, Named
 from refactx.index.index import changed_sequences, fact_of
 from refactx.postgres.entry import IndexVersion, after_compactions
-from refactx.query.facts import TreeFacts
 from refactx.sparql.store.folder import (
     READ_ERRORS,
     FactStore,
@@ -41,6 +40,7 @@ from refactx.sparql.store.folder import (
     open_latest,
 )
 from refactx.sparql.store.triples import LABEL, OWN, Triples, entity, literal, odd_date, own, own_names, property_
+from refactx.walks.facts import TreeFacts
 
 BATCH = 8192
 """Facts that become triples together."""

@@ -29,9 +29,9 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.index import Named
-from refactx.query.sparql import PREFIXES
-from refactx.query.sparql.prologue import entity_iri, property_iri
-from refactx.query.values import bare_name, parse_coordinates, parse_quantity, parse_time
+from refactx.walks.sparql import PREFIXES
+from refactx.walks.sparql.prologue import entity_iri, property_iri
+from refactx.walks.values import bare_name, parse_coordinates, parse_quantity, parse_time
 
 LABEL = NamedNode(PREFIXES["rdfs"] + "label")
 DESCRIPTION = NamedNode(PREFIXES["schema"] + "description")

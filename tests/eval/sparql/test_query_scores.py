@@ -6,7 +6,7 @@ from support.query.pgmr import Pieces, ids_of, queries, written
 
 from refactx.eval.sparql import bleu, score_queries, unknown_ids
 from refactx.eval.sparql import ids_of as ids_in
-from refactx.query.language import QueryError
+from refactx.walks.language import QueryError
 
 GOLD = "SELECT ?x { wd:Q1 wdt:P1 ?x }"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.query.pgmr import Pieces, queries, written
 
 from refactx.eval.sparql import Mode, same_query
-from refactx.query.language import QueryError
+from refactx.walks.language import QueryError
 
 Triple = tuple[str, str, str]
 MODES: list[Mode] = ["strict", "paper"]

@@ -29,11 +29,11 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free
 from refactx.engines.engine import TreeReading
 from refactx.fact import verbalise
-from refactx.query.answered import answer_query
-from refactx.query.facts import TreeFacts
-from refactx.query.language import QueryError, read_line
 from refactx.selection.mentions import FoldedTokens, QueryWords
 from refactx.selection.query_answers import QueryAnswers, first_answer, try_answer
+from refactx.walks.answered import answer_query
+from refactx.walks.facts import TreeFacts
+from refactx.walks.language import QueryError, read_line
 
 INDEX = world()
 TREES = TreeReading.ROWS

@@ -18,10 +18,10 @@ from refactx.ask.prompt import Prompt
 from refactx.errors import InputError
 from refactx.index.index import Index
 from refactx.index.open import open_index
-from refactx.query.answered import answer_query
-from refactx.query.facts import TreeFacts
-from refactx.query.language import read_line
 from refactx.selection.mentions import QueryWords
+from refactx.walks.answered import answer_query
+from refactx.walks.facts import TreeFacts
+from refactx.walks.language import read_line
 
 WORDS = QueryWords(heads={"count": ["how many"]})
 PROMPT = Prompt(

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from support.query.choice import CLASSES, PLAIN, mentions_of
 from support.query.twin import CLAIMS, ENTITIES, INVERTED, Graph, SetFacts, members, with_inverse
 
-from refactx.query.evaluate import evaluate_walk
-from refactx.query.language import Hop, Query, WalkFilter
 from refactx.selection.mentions import Mention, Mentions, QueryWords
 from refactx.selection.queries import NEAR, WIDER, Base, Condition, Conditions
+from refactx.walks.evaluate import evaluate_walk
+from refactx.walks.language import Hop, Query, WalkFilter
 
 LINKS = ("p", "q", "m", "p of", "q of", "m of")
 

@@ -9,9 +9,9 @@ from support.query.world import FakeScore, result_of
 from refactx.decoding.states import Free
 from refactx.engines.engine import TreeReading
 from refactx.fact import verbalise
-from refactx.query.evaluate import evaluate_walk
-from refactx.query.language import QueryError
 from refactx.selection.queries import QuerySearch
+from refactx.walks.evaluate import evaluate_walk
+from refactx.walks.language import QueryError
 
 QUESTION = "Which short films did Stanley Kubrick direct?"
 SHORTS = f"list <{KUBRICK}> <director of> which <instance of> <subclass of>* <{SHORT}>"

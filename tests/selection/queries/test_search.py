@@ -13,10 +13,10 @@ from support.query.choice import CLASSES, EVERY, Asked, mentions_of, some_asked
 from support.query.twin import INVERTED, Graph, with_inverse
 from support.query.world import result_of
 
-from refactx.query.evaluate import evaluate_walk
-from refactx.query.language import HEADS, Hop, Query, QueryError, WalkFilter
 from refactx.selection.mentions import Mention, Mentions, QueryWords
 from refactx.selection.queries import Candidate, SearchOptions
+from refactx.walks.evaluate import evaluate_walk
+from refactx.walks.language import HEADS, Hop, Query, QueryError, WalkFilter
 
 OPTIONS = st.sampled_from([EVERY, SearchOptions(), SearchOptions(starts=1, bases=1, hopeless=0.5, sample=2)])
 

@@ -7,9 +7,9 @@ import pytest
 
 from refactx.ask.prompt import load_prompt
 from refactx.errors import InputError
-from refactx.query.language import HEADS, OPERATORS
-from refactx.query.values import parse_quantity
 from refactx.selection.mentions import QueryWords, numbers_of
+from refactx.walks.language import HEADS, OPERATORS
+from refactx.walks.values import parse_quantity
 
 HEADS_OF = {
     "How many nicknames does Louisiana have?": "count",

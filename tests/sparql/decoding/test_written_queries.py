@@ -11,9 +11,9 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from refactx import GroundedModel, Index, ground, open_index
 from refactx.errors import InputError
-from refactx.query.sparql.tokens import tokens_of
 from refactx.sparql import Names, SparqlGrammar, SparqlWriter
 from refactx.sparql.syntax import check_query
+from refactx.walks.sparql.tokens import tokens_of
 
 GRAPH = frozenset({("A", "p", "B"), ("A", "t", "1990"), ("B", "q", "A"), ("B", "x", "b")})
 MODES = {

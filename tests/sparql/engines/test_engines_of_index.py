@@ -15,7 +15,6 @@ from support.sparql.small_graph import EVERY, FIXED, Queries, ingest_graph
 
 from refactx.index.open import database
 from refactx.postgres.writing import drop
-from refactx.query.sparql.prologue import PREFIXES
 from refactx.sparql.engines import (
     EndpointEngine,
     EngineTimeoutError,
@@ -28,6 +27,7 @@ from refactx.sparql.engines import (
     open_engine,
 )
 from refactx.sparql.store import StoreError, build_store, open_store, update_store
+from refactx.walks.sparql.prologue import PREFIXES
 
 
 def alone(store: Store, query: str) -> object:

@@ -2,9 +2,9 @@
 
 import re
 
-from refactx.query.evaluate import Limits, Result, evaluate_walk
-from refactx.query.language import FactSet, Query, QueryError
-from refactx.query.sets import Triple
+from refactx.walks.evaluate import Limits, Result, evaluate_walk
+from refactx.walks.language import FactSet, Query, QueryError
+from refactx.walks.sets import Triple
 from support.query.twin import NUMBERS, TIMES, Graph, first_by, members, with_inverse
 
 EMPTY = re.compile(

@@ -8,9 +8,9 @@ from functools import cached_property
 from hypothesis import strategies as st
 
 from refactx.engines.engine import TreeReading
-from refactx.query.language import Head
 from refactx.selection.mentions import Mention, Mentions, QueryWords
 from refactx.selection.queries import Candidate, LineScores, QuerySearch, SearchOptions
+from refactx.walks.language import Head
 from support.query.twin import CLAIMS, ENTITIES, NUMBERS, PREDICATES, Graph, SetFacts
 from support.query.world import FakeScore, overlap, result_of
 from support.tiny_model import tiny_fact_tokenizer

@@ -3,9 +3,9 @@
 from pyoxigraph import Literal, NamedNode, Quad, QueryBoolean, Store
 
 from refactx.ingest.parsers.values import format_literal
-from refactx.query.language import FactSet
-from refactx.query.sparql import PREFIXES
-from refactx.query.values import bare_name
+from refactx.walks.language import FactSet
+from refactx.walks.sparql import PREFIXES
+from refactx.walks.values import bare_name
 from support.query.twin import ENTITIES, NUMBERS, TEXTS, TIMES, Graph
 
 UNLIKE = {"1990", "1990-05", "7.0"}

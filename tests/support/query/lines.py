@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Dead, Free, State
-from refactx.query.decoding import QueryGrammar
-from refactx.query.facts import TreeFacts
-from refactx.query.language import FactSet
+from refactx.walks.decoding import QueryGrammar
+from refactx.walks.facts import TreeFacts
+from refactx.walks.language import FactSet
 from support.query.memory_index import RowsIndex
 from support.query.twin import Fact
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from refactx.query.pgmr import Placeholder
-from refactx.query.sparql.prologue import ID
+from refactx.walks.pgmr import Placeholder
+from refactx.walks.sparql.prologue import ID
 
 WIKIDATA = "http://www.wikidata.org/"
 OF_PROPERTIES = {

@@ -3,9 +3,9 @@
 import math
 
 from refactx.ask.prompt import load_prompt
-from refactx.query.language import read_line
 from refactx.selection.mentions import QueryWords
 from refactx.selection.query_answers import QueryAnswers
+from refactx.walks.language import read_line
 from support.query.twin import Fact
 from support.query.world import FakeScore, Properties, WorldIndex
 

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from refactx.fact import Link
-from refactx.query.language import Hop, OrderBy, Predicate, Query, ValueKind, WalkFilter
+from refactx.walks.language import Hop, OrderBy, Predicate, Query, ValueKind, WalkFilter
 
 Fact = tuple[str, str, str]
 Graph = frozenset[Fact]

@@ -13,12 +13,12 @@ from refactx.decoding.machine import Machine
 from refactx.engines.engine import IdPath, Steps, TreeReading
 from refactx.fact import ALIAS
 from refactx.index.names import Named
-from refactx.query.facts import TreeFacts
-from refactx.query.language import ValueKind
 from refactx.selection.mentions import FoldedTokens, Mentions, QueryWords, find_mentions, fold
 from refactx.selection.queries import LineScores
 from refactx.selection.scores import RACED, QuestionScore
 from refactx.tokenizer import FactTokenizer
+from refactx.walks.facts import TreeFacts
+from refactx.walks.language import ValueKind
 from support.query.memory_index import RowsIndex
 from support.query.twin import Fact, Graph
 

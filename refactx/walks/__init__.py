@@ -1,0 +1,25 @@
+"""Queries on an index: questions about sets of facts, such as `count <Louisiana> <nickname> .`
+
+`TreeFacts` are the facts of an open index, `QueryGrammar` holds a model to queries that they answer. Both are imported
+when they are first used: `TreeFacts` needs psycopg.
+"""
+
+from typing import TYPE_CHECKING
+
+from refactx.lazy import lazy_exports
+from refactx.walks.answered import AnsweredQuery, answer_query
+from refactx.walks.evaluate import Result, evaluate_walk
+from refactx.walks.language import Hop, OrderBy, Query, QueryError, WalkFilter, read_line, write_line
+from refactx.walks.resolve import Resolved, find_entity, resolve
+from refactx.walks.sets import Limits
+from refactx.walks.sparql import from_sparql, to_sparql
+
+if TYPE_CHECKING:
+    from refactx.walks.decoding import QueryGrammar
+    from refactx.walks.facts import TreeFacts
+
+__all__ = ["AnsweredQuery", "Hop", "Limits", "OrderBy", "Query", "QueryError", "QueryGrammar", "Resolved", "Result"]
+__all__ += ["TreeFacts", "WalkFilter", "answer_query", "evaluate_walk", "find_entity", "from_sparql", "read_line"]
+__all__ += ["resolve", "to_sparql", "write_line"]
+__dir__ = __all__.copy
+__getattr__ = lazy_exports(__name__, {"decoding": "QueryGrammar", "facts": "TreeFacts"})

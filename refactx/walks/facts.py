@@ -1,0 +1,444 @@
+"""The facts of an index as a `FactSet`: a subject's facts with a predicate are those below ` <subject> <predicate>`.
+
+Counts are leaf counts. Many subjects or facts at once are read with a few round trips. With a tokenizer whose tokens
+cross the parts of facts, completions of texts take the place of prefixes: they are always right, and slower.
+
+They need a tokenizer none of whose tokens has text of two parts (`Units.are_whole`). Then the ids of a fact are those
+of its parts one after another, and the first token with a closing bracket ends a part.
+"""
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from heapq import merge
+from itertools import groupby, islice
+from typing import TypeVar, get_args
+
+import numpy as np
+
+from refactx.errors import ModelError
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Link, split_fact, unit, verbalise
+from refactx.index.index import Index, completions, token_sequences
+from refactx.index.names import Named
+from refactx.tokenizer import FactTokenizer
+from refactx.tree.bulk import contained, read_ahead, surviving
+from refactx.tree.codes import offsets_of
+from refactx.tree.stored import StoredTree
+from refactx.tree.tree import Path
+from refactx.walks.language import Predicate, ValueKind
+from refactx.walks.values import bare_name
+
+Segments = Sequence[tuple[int, StoredTree]]
+MOST_UNITS = 100_000
+"""The most encoded parts that are kept: some 20 MB."""
+FEW = 1024
+"""Up to this many facts are walked to, through the cache: 8 µs for each if they are in it, 430 µs if not. More are
+searched in their rows, which are read each time: 60 µs for each of 5,000."""
+
+
+class Units:
+    """Parts of facts as token ids: each with its brackets and the space before it, as they follow the trigger."""
+
+    def __init__(self, tokenizer: FactTokenizer, trigger: str) -> None:
+        self.tokenizer, self._trigger = tokenizer, trigger
+        self._encoded: dict[str, Path] = {}
+
+    @cached_property
+    def are_whole(self) -> bool:
+        """Whether no token has text of two parts."""
+        return not any(b"> " in text for text in self.tokenizer.token_bytes)
+
+    @cached_property
+    def closing(self) -> frozenset[int]:
+        """The tokens with a closing bracket."""
+        return frozenset(number for number, text in enumerate(self.tokenizer.token_bytes) if b">" in text)
+
+    def encode(self, parts: Sequence[str]) -> list[Path]:
+        """Return the ids of each part. Raises ModelError as `encode_texts` does."""
+        new = list({part for part in parts if part not in self._encoded})
+        if len(self._encoded) + len(new) > MOST_UNITS:
+            self._encoded, new = {}, list(set(parts))
+        encoded = self._encoded
+        encoded.update(zip(new, self.encode_texts([unit(part) for part in new]), strict=True))
+        return [encoded[part] for part in parts]
+
+    def encode_texts(self, texts: Sequence[str]) -> list[Path]:
+        """Return the ids of each text after the trigger. Raises ModelError if the tokenizer joins the two."""
+        head, *encoded = self.tokenizer.encode_batch([self._trigger, *(self._trigger + text for text in texts)])
+        if any(ids[: len(head)] != head for ids in encoded):
+            raise ModelError(f"this tokenizer joins {self._trigger!r} to what follows it; choose another trigger")
+        return [tuple(ids[len(head) :]) for ids in encoded]
+
+    def text(self, ids: Path) -> str:
+        """Return the part that ids are.
+
+        >>> from support.tiny_model import tiny_fact_tokenizer
+        >>> units = Units(tiny_fact_tokenizer(), "Fact:")
+        >>> units.text(units.encode(["Ann"])[0])
+        'Ann'
+        """
+        return self.tokenizer.decode(ids)[2:-1]
+
+
+def parts_below(segments: Segments, prefix: Path, closing: frozenset[int]) -> Iterator[tuple[Path, int]]:
+    """Yield the ids of each part that continues a prefix, and the number of facts with it, in ascending order.
+
+    Raises as `StoredTree.children` does.
+    """
+    streams = [_signed_parts(sign, tree, prefix, closing) for sign, tree in segments]
+    for part, same in groupby(merge(*streams), key=lambda found: found[0]):
+        leaves = sum(signed for _, signed in same)
+        if leaves > 0:
+            yield part, leaves
+
+
+def _signed_parts(sign: int, tree: StoredTree, prefix: Path, closing: frozenset[int]) -> Iterator[tuple[Path, int]]:
+    waiting, skipped = [(prefix, 0)], len(prefix)
+    while waiting:
+        path, leaves = waiting.pop()
+        if len(path) > skipped and path[-1] in closing:
+            yield path[skipped:], sign * leaves
+            continue
+        below = tree.children(path)
+        if len(below.tokens) == 1:
+            # Without an alternative up to the end of the part, no node in between is needed.
+            only = tree.only_path(path).tolist() or below.tokens.tolist()
+            end = next((n for n, token in enumerate(only, 1) if token in closing), len(only))
+            waiting.append(((*path, *only[:end]), int(below.leaves[0])))
+            continue
+        tokens, counts = below.tokens.tolist(), below.leaves.tolist()
+        waiting += [((*path, token), count) for token, count in zip(tokens[::-1], counts[::-1], strict=True)]
+
+
+def facts_exist(segments: Segments, facts: Sequence[Path]) -> list[bool]:
+    """Return which sequences of token ids are facts, with few round trips. Raises as `StoredTree.children` does."""
+    wanted = sorted(set(facts))
+    sums = np.zeros(len(wanted), np.int64)
+    offsets = offsets_of(np.array([len(fact) for fact in wanted], np.int64))
+    tokens = np.fromiter((token for fact in wanted for token in fact), np.int32, int(offsets[-1]))
+    for sign, tree in segments:
+        if len(wanted) > FEW:
+            sums += sign * contained(tree, tokens, offsets)
+        elif wanted:
+            read_ahead(tree, wanted)
+            sums += [sign * tree.children(fact).terminal for fact in wanted]
+    existing = {fact for fact, total in zip(wanted, sums.tolist(), strict=True) if total > 0}
+    return [fact in existing for fact in facts]
+
+
+def count_facts(segments: Segments, prefixes: Sequence[Path]) -> list[int]:
+    """Return how many facts begin with each prefix, with few round trips. Raises as `StoredTree.children` does."""
+    totals = Counter[Path]()
+    distinct = dict.fromkeys(prefixes)
+    for sign, tree in segments:
+        read_ahead(tree, distinct)
+        for prefix in distinct:
+            totals[prefix] += sign * tree.children(prefix).total
+    return [totals[prefix] for prefix in prefixes]
+
+
+ENTRIES_AT_ONCE = 8192
+"""Facts that are decoded one by one between two checks whether to continue."""
+
+
+def begins_of(segments: Segments, ends: Sequence[Path], lasts: Callable[[], bool]) -> Iterator[tuple[Path, int]]:
+    """Yield the token ids before one of some ends, and the number of that end, for each fact that has it.
+
+    No end may be the end of another one. The scan stops if `lasts`, which is called now and then, returns False. Raises
+    as `refactx.tree.bulk.surviving` does.
+    """
+    wanted = [np.array(end, np.uint32) + np.uint32(1) for end in ends]  # as entry matrices have token ids
+    for matrix in surviving(segments):
+        lengths = (matrix > 0).sum(1)
+        for number, end in enumerate(wanted):
+            rows = np.flatnonzero(lengths > len(end))
+            for back, token in enumerate(end[::-1], 1):
+                rows = rows[matrix[rows, lengths[rows] - back] == token]
+                if not len(rows):
+                    break
+            for row, length in zip(rows.tolist(), (lengths[rows] - len(end)).tolist(), strict=True):
+                yield tuple((matrix[row, :length].astype(np.int64) - 1).tolist()), number
+        if not lasts():
+            return
+
+
+def sequences(segments: Segments, lasts: Callable[[], bool]) -> Iterator[Path]:
+    """Yield the token ids of every fact, in order; stop if `lasts` returns False. Raises as `begins_of` does."""
+    for number, tokens in enumerate(token_sequences(segments), 1):
+        yield tokens
+        if number % ENTRIES_AT_ONCE == 0 and not lasts():
+            return
+
+
+Value = TypeVar("Value")
+
+AT_ONCE = 256
+"""Subjects whose prefixes are read together: the first object waits for all of them."""
+NEAR_NAMES = 200
+"""Names that are compared to find those near another."""
+_KINDS: Mapping[str, ValueKind] = {"inverse": "entity", **{kind: kind for kind in get_args(ValueKind)}}
+_WITHOUT_ID = {
+    **{name: Predicate(name, None, False, "text") for name in DESCRIPTIONS},
+    ALIAS_OF: Predicate(ALIAS_OF, None, False, "entity"),
+}
+
+
+class TreeFacts:
+    """The facts of an open index: a `FactSet`. Safe to share between threads. Methods raise as `Index.children` does.
+
+    facts = TreeFacts(refactx.open_index())
+    facts.counts(["Louisiana"], "nickname")  # [4]
+    list(facts.objects(["Louisiana"], "nickname"))  # pairs of "Louisiana" and one of its nicknames
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index, self._units = index, Units(index.tokenizer, index.trigger)
+        self._catalogue = _Catalogue(index)
+
+    def predicates(self, subject: str) -> dict[str, int]:
+        """Return the predicates of a subject, and the number of facts of each, in the order of the tree."""
+        if not self._units.are_whole:
+            before = unit(subject)
+            return {_last_part(text): count for text, count in self._completions(f"{before} <")}
+        (prefix,) = self._units.encode([subject])
+        found = self._with_segments(lambda segments: list(parts_below(segments, prefix, self._units.closing)))
+        present = {self._units.text(part): leaves for part, leaves in found}
+        return present | dict(self._catalogue.hub_counts([subject]).get(subject, {}))
+
+    def describe(self, predicates: Sequence[str]) -> dict[str, Predicate]:
+        """Return predicates by name, without those that the name tables do not have."""
+        return self._catalogue.describe(predicates)
+
+    def link(self, name: str, id_: str | None) -> Link:
+        """Return the link of a name and its id, with the address of its page."""
+        return self._index.link(name, id_)
+
+    def inverse_of(self, predicate: str) -> str | None:
+        """Return the predicate that has the same facts, read the other way; None if there is none."""
+        return self._catalogue.inverse_of(predicate)
+
+    def counts(self, subjects: Sequence[str], predicate: str) -> list[int]:
+        """Return how many facts each subject has with a predicate."""
+        if self._units.are_whole:
+            prefixes = self._prefixes(subjects, predicate)
+            present = self._with_segments(lambda segments: count_facts(segments, prefixes))
+        else:
+            present = [sum(1 for _ in self.objects([subject], predicate)) for subject in subjects]
+        hubs = self._catalogue.hub_counts(subjects)
+        return [hubs.get(subject, {}).get(predicate, found) for subject, found in zip(subjects, present, strict=True)]
+
+    def is_hub(self, subject: str, predicate: str) -> bool:
+        """Return whether facts are counted, but not in the index."""
+        return predicate in self._catalogue.hub_counts([subject]).get(subject, {})
+
+    def objects(self, subjects: Sequence[str], predicate: str) -> Iterator[tuple[str, str]]:
+        """Yield pairs of a subject and an object, in the order of the tree below each subject.
+
+        They are read while they are taken.
+        """
+        if not self._units.are_whole:
+            for subject in subjects:
+                for text, _ in self._completions(f"{unit(subject)}{unit(predicate)} <"):
+                    yield subject, _last_part(text)
+            return
+        for low in range(0, len(subjects), AT_ONCE):
+            some = subjects[low : low + AT_ONCE]
+            prefixes = self._prefixes(some, predicate)
+            if len(some) > 1:
+                self._with_segments(partial(count_facts, prefixes=prefixes))  # reads their rows at once
+            for subject, prefix in zip(some, prefixes, strict=True):
+                for part in self._parts(prefix):
+                    yield subject, self._units.text(part)
+
+    def hold(self, facts: Sequence[tuple[str, str, str]]) -> list[bool]:
+        """Return which facts (subject, predicate, object) exist."""
+        if self._units.are_whole:
+            ids = self._units.encode([part for fact in facts for part in fact])
+            sequences = [(*ids[at], *ids[at + 1], *ids[at + 2]) for at in range(0, len(ids), 3)]
+        else:
+            sequences = self._units.encode_texts([verbalise(*fact) for fact in facts])
+        return self._with_segments(lambda segments: facts_exist(segments, sequences))
+
+    def count_predicates(self, lasts: Callable[[], bool] = lambda: True) -> dict[str, tuple[int, str]]:
+        """Return each predicate with the number of its facts, and the text of one, by reading the whole index.
+
+        Those with most facts are first.
+        """
+        closing, whole, decode = self._units.closing, self._units.are_whole, self._units.tokenizer.decode
+
+        def read(segments: Segments) -> dict[Path, tuple[int, Path]]:
+            counts, first = Counter[Path](), dict[Path, Path]()
+            for ids in sequences(segments, lasts):
+                key: Path = ()
+                if whole:
+                    key = ids[slice(*islice((at for at, token in enumerate(ids, 1) if token in closing), 2))]
+                elif parts := split_fact(decode(ids)):
+                    [key] = self._units.encode(parts[1:2])
+                counts[key] += 1
+                first.setdefault(key, ids)
+            return {key: (count, first[key]) for key, count in counts.most_common()}
+
+        found = self._with_segments(read)
+        return {self._units.text(key): (count, decode(ids).strip()) for key, (count, ids) in found.items()}
+
+    @property
+    def size(self) -> int:
+        """How many facts a scan reads, forgotten ones too."""
+        return sum(tree.facts for _, tree in self._index.segments)
+
+    def scan(
+        self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool], most: int | None = None
+    ) -> list[tuple[str, str, str]]:
+        """Return the facts that end in one of some pairs of a predicate and an object, by reading the whole index.
+
+        With a tokenizer whose tokens cross the parts of facts it takes ten times as long.
+        """
+        return self._with_segments(lambda segments: list(islice(self._scan(ends, lasts, segments), most)))
+
+    def _scan(
+        self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool], segments: Segments
+    ) -> Iterator[tuple[str, str, str]]:
+        if not self._units.are_whole:
+            texts = map(self._units.tokenizer.decode, sequences(segments, lasts))
+            wanted = set(ends)
+            yield from (fact for text in texts if (fact := split_fact(text)) is not None and fact[1:] in wanted)
+            return
+        ids = self._units.encode([part for end in ends for part in end])
+        paths = [(*ids[at], *ids[at + 1]) for at in range(0, len(ids), 2)]
+        for begin, number in begins_of(segments, paths, lasts):
+            yield self._units.text(begin), *ends[number]
+
+    def ids(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the ids of entities and properties by name, without names that have none."""
+        return {name: named.id for name, named in self._index.ids_of(names).items()}
+
+    def names(self, ids: Sequence[str], *, inverse: bool = False) -> dict[str, str]:
+        """Return the names of entities and properties by id, or of the predicates that read these backwards."""
+        return self._index.names_of(ids, inverse=inverse)
+
+    def near(self, name: str, most: int = 5) -> list[str]:
+        """Return names of entities with facts that are like a name; an alias stands for its entities."""
+        begins, found = name, list[str]()
+        while len(begins) >= 2 and not found:
+            texts = self._index.complete(f"<{begins}", NEAR_NAMES) or self._index.complete(
+                f"<{begins[:1].swapcase()}{begins[1:]}", NEAR_NAMES
+            )
+            plain = {bare_name(text[1:-1]).casefold(): text[1:-1] for text, _ in reversed(texts)}
+            close = difflib.get_close_matches(bare_name(name).casefold(), plain, most, cutoff=0.4)
+            found = [plain[one] for one in close]
+            begins = begins[: min(len(begins) - 1, len(begins) * 3 // 4)]
+        aliases = [one for one in found if one.endswith(ALIAS)]
+        meant: dict[str, list[str]] = {}
+        for alias, entity in self.objects(aliases, ALIAS_OF):
+            meant.setdefault(alias, []).append(entity)
+        return list(dict.fromkeys(entity for one in found for entity in meant.get(one, [one])))[:most]
+
+    def labelled(self, label: str) -> list[str]:
+        """Return names of entities with facts that are a label and a description, those with most facts first."""
+        names = (text[1:-1] for text, _ in self._index.complete(f"<{label} (", NEAR_NAMES))
+        return [name for name in names if name.endswith(")") and not name.endswith(ALIAS)]
+
+    def aliased(self, alias: str) -> list[str]:
+        """Return names of entities that have an alias."""
+        return [entity for _, entity in self.objects([f"{alias}{ALIAS}"], ALIAS_OF)]
+
+    # --- The tree
+
+    def _prefixes(self, subjects: Sequence[str], predicate: str) -> list[Path]:
+        *begins, end = self._units.encode([*subjects, predicate])
+        return [(*begin, *end) for begin in begins]
+
+    def _parts(self, prefix: Path) -> Iterator[Path]:
+        """Yield the ids of each object below a prefix. After a compaction, continue with the index as it is then."""
+        last: Path = ()
+        for part, _ in self._index.stream(
+            lambda snapshot: parts_below(snapshot.signed_trees, prefix, self._units.closing)
+        ):
+            if part > last:
+                yield part
+                last = part
+
+    def _with_segments(self, read: Callable[[Segments], Value]) -> Value:
+        """Call `read` with the segments of the index; after a compaction, again with those of then."""
+        return self._index.read(lambda snapshot: read(snapshot.signed_trees))
+
+    def _completions(self, text: str) -> Iterator[tuple[str, int]]:
+        return completions(self._index, self._units.tokenizer, text)
+
+
+class _Catalogue:
+    """What an index knows of predicates and hubs besides its facts."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._state: tuple[object, ...] = ()
+        self._described: dict[str, Predicate] = {}
+        self._inverse: dict[str, str | None] = {}
+        self._hubs: dict[str, dict[str, int]] = {}
+
+    def describe(self, predicates: Sequence[str]) -> dict[str, Predicate]:
+        self._renew()
+        described = self._described
+        unknown = {name for name in predicates if name not in described}
+        for name, named in (self._index.ids_of(unknown) if unknown else {}).items():
+            if named.object_kind is not None:
+                inverse = named.object_kind == "inverse"
+                pairs = {} if inverse else self._pairs
+                also = tuple(sorted(one for one, other in pairs.items() if other == named.id))
+                described[name] = Predicate(name, named.id, inverse, _kind(named), also)
+        return {name: described[name] for name in predicates if name in described}
+
+    def inverse_of(self, predicate: str) -> str | None:
+        self._renew()
+        inverse = self._inverse
+        if predicate not in inverse:
+            inverse[predicate] = self._find_inverse(predicate)
+        return inverse[predicate]
+
+    def _find_inverse(self, predicate: str) -> str | None:
+        one = self.describe([predicate]).get(predicate)
+        if one is None or one.id is None:
+            return None
+        # A predicate has the facts of its property, and the inverse ones of the properties in `also`. Those of two
+        # predicates are the same if neither has facts of a third property.
+        partner = one.id if one.inverse else self._pairs.get(one.id)
+        if partner is None:
+            return None if one.also else self._index.names_of([one.id], inverse=True).get(one.id)
+        name = self._index.names_of([partner]).get(partner, "")
+        other = self.describe([name]).get(name)
+        expected = ((), ()) if one.inverse else ((partner,), (one.id,))
+        return name if other is not None and (one.also, other.also) == expected else None
+
+    @property
+    def _pairs(self) -> Mapping[str, str]:
+        """Properties, each with the property that its inverse facts are of (P1696)."""
+        pairs: Mapping[str, str] = self._index.entry.report.get("inverse_properties", {})
+        return pairs
+
+    def hub_counts(self, subjects: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
+        """Return the predicates of hubs, whose facts the index counts without having them, and these counts.
+
+        Those of subjects that are no hubs are empty.
+        """
+        self._renew()
+        hubs = self._hubs
+        unknown = [subject for subject in dict.fromkeys(subjects) if subject not in hubs]
+        if unknown:
+            found = self._index.hubs(unknown)
+            hubs.update({subject: found.get(subject, {}) for subject in unknown})
+        return hubs
+
+    def _renew(self) -> None:
+        """Forget what was read if the index has changed: new facts may have objects of another kind."""
+        state = (self._index.name_tables, *(id(tree) for _, tree in self._index.segments))
+        if self._state != state:
+            self._state, self._described, self._inverse, self._hubs = state, dict(_WITHOUT_ID), {}, {}
+
+
+def _kind(named: Named) -> ValueKind:
+    return _KINDS.get(named.object_kind or "", "literal")
+
+
+def _last_part(text: str) -> str:
+    return text.rpartition("<")[2].removesuffix(">")

@@ -1,0 +1,232 @@
+"""The values of literals: times, quantities and coordinates as facts write them, text, and how they compare.
+
+**Times.** A value such as `1956` or `1956-10` is a period, and a literal counts by its first moment: it is *under* a
+value if that is before the period, *equals* it within the period, and is *over* it afterwards. So exactly one of the
+three holds: `1956-10-20` equals `1956`, and `1956` is under `1956-10-20`. (A truthy dump writes a year as its 1
+January, so a literal does not say how precise it is.)
+
+**Quantities** compare as decimal numbers of any size, **coordinates** are equal or not, and **text** compares without
+the case of letters. A name is compared without its description in parentheses; it also equals itself with it. If the
+kind of a predicate's objects is not known, a literal has every kind that it can be read as: `1956` is a time and a
+quantity. So has text that is sorted, or compared by *over* or *under*: a graph may have numbers without a datatype.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Literal
+
+from refactx.walks.language import Operator, QueryError, ValueKind
+
+Day = tuple[int, int, int]
+"""Year, month and day. 1 BCE is the year 0, 200 BCE is -199. Days compare as the tuples do."""
+
+Ordered = Literal["time", "quantity"]
+"""The kinds of literals that have an order."""
+
+_TIME = re.compile(r"(\d+)(?:-(\d\d)(?:-(\d\d))?)?( BCE?)?", re.ASCII)
+_QUANTITY = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][-+]?\d{1,9})?", re.ASCII)
+_COORDINATES = re.compile(r"(\d+(?:\.\d+)?)°([NS]), (\d+(?:\.\d+)?)°([EW])(?: \((.+)\))?", re.ASCII)
+_LONGEST_NUMBER = 1000  # Python refuses to read whole numbers of more than 4,300 digits, and a part has at most 1,000
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A day, a month or a year: its first day, and a bound that is after its last day and before the next one."""
+
+    first: Day
+    end: Day
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """A place: degrees north and east, and the body on which it is, in lower case; empty for the Earth."""
+
+    north: Decimal
+    east: Decimal
+    globe: str
+
+
+def parse_time(text: str) -> Period | None:
+    """Return the period that a text names, as facts write it; None if it is not a time.
+
+    >>> parse_time("1956-10")
+    Period(first=(1956, 10, 1), end=(1956, 11, 0))
+    >>> parse_time("200 BCE").first, parse_time("44-03-15 BCE").first, parse_time("1956-13")
+    ((-199, 1, 1), (-43, 3, 15), None)
+    """
+    match = _TIME.fullmatch(text)
+    if match is None or len(text) > _LONGEST_NUMBER:
+        return None
+    year, month, day = int(match[1]), int(match[2] or 0), int(match[3] or 0)
+    if (match[2] and not 1 <= month <= 12) or (match[3] and not 1 <= day <= 31):
+        return None
+    year = 1 - year if match[4] else year
+    end = (year, month, day + 1) if day else (year, month + 1, 0) if month else (year + 1, 0, 0)
+    return Period((year, month or 1, day or 1), end)
+
+
+def parse_quantity(text: str) -> Decimal | None:
+    """Return the number that a text is, with or without commas between thousands; None if it is not a number.
+
+    >>> parse_quantity("-0.440"), parse_quantity("13,798"), parse_quantity("5 km")
+    (Decimal('-0.440'), Decimal('13798'), None)
+    """
+    if not _QUANTITY.fullmatch(text):
+        return None
+    try:
+        return Decimal(text.replace(",", ""))
+    except InvalidOperation:  # an exponent beyond what the library holds
+        return None
+
+
+def parse_coordinates(text: str) -> Coordinates | None:
+    """Return the place that a text names, as facts write it; None if it is not one.
+
+    >>> parse_coordinates("3°S, 15.4°W (Moon)")
+    Coordinates(north=Decimal('-3'), east=Decimal('-15.4'), globe='moon')
+    """
+    match = _COORDINATES.fullmatch(text)
+    if match is None:
+        return None
+    north, east = Decimal(match[1]), Decimal(match[3])
+    globe = (match[5] or "").casefold()
+    return Coordinates(-north if match[2] == "S" else north, -east if match[4] == "W" else east, globe)
+
+
+def bare_name(name: str) -> str:
+    """Return a name without its description in parentheses.
+
+    >>> bare_name("Danny Boyle (English film director)"), bare_name("(500) Days of Summer")
+    ('Danny Boyle', '(500) Days of Summer')
+    """
+    begins = name.find(" (")
+    return name[:begins] if begins > 0 and name.endswith(")") else name
+
+
+class Comparison:
+    """A comparison of literals (or names) with a query's value.
+
+    `operator`, `value`: as in `refactx.walks.language.WalkFilter`; `kind`: of the objects; `place`: where they come from, such
+    as `<age>`, for errors. Raises QueryError if objects of the kind cannot be compared so.
+
+    >>> [Comparison("over", "2008", "time", "<date>").matches(day) for day in ("2008-05-01", "2009", "1956")]
+    [False, True, False]
+    >>> Comparison("starts with", "dan", "entity", "<child>").matches("Danny Boyle (film director)")
+    True
+    """
+
+    def __init__(self, operator: Operator, value: str, kind: ValueKind, place: str) -> None:
+        self._operator, self._value, self._place = operator, value, place
+        self._kind: ValueKind = "literal" if kind == "text" and operator in ("over", "under") else kind
+        self._folded = value.casefold()
+        self._time, self._quantity, self._coordinates = _readings(value, self._kind)
+        self._has_reading = (self._time, self._quantity, self._coordinates) != (None, None, None)
+        if operator in ("over", "under"):
+            if kind in ("entity", "coordinates"):
+                raise QueryError(f"the values of {place} are {_PLURALS[kind]}, of which none is {operator} another")
+            if self._time is None and self._quantity is None:
+                raise self._mixed()
+        if operator == "equals" and kind in ("time", "quantity", "coordinates") and not self._has_reading:
+            raise self._mixed()
+
+    def matches(self, text: str) -> bool | None:
+        """Return whether a literal or name compares as asked; None if it has no kind in common with the value."""
+        match self._operator:
+            case "is":
+                return text == self._value
+            case "starts with":
+                return self._plain(text).startswith(self._folded)
+            case "contains":
+                return self._folded in self._plain(text)
+        time, quantity, coordinates = _readings(text, self._kind)
+        if self._time is not None and time is not None:
+            before, after = time.first < self._time.first, time.first >= self._time.end
+            return {"under": before, "over": after}.get(self._operator, not (before or after))
+        if self._quantity is not None and quantity is not None:
+            return {"under": quantity < self._quantity, "over": quantity > self._quantity}.get(
+                self._operator, quantity == self._quantity
+            )
+        if self._operator != "equals":
+            return None
+        if self._coordinates is not None and coordinates is not None:
+            return coordinates == self._coordinates
+        return self._folded in (text.casefold(), self._plain(text))
+
+    def check(self, texts: Iterable[str]) -> None:
+        """Raise QueryError if there are some texts, and none of them has a kind in common with the value."""
+        first = None
+        for text in texts:
+            if self.matches(text) is not None:
+                return
+            first = first or text
+        if first is not None:
+            raise self._mixed(first)
+
+    def _plain(self, text: str) -> str:
+        return (text if self._kind == "text" else bare_name(text)).casefold()
+
+    def _mixed(self, example: str | None = None) -> QueryError:
+        are = f"are {_PLURALS[self._kind]}" if example is None else f"are such as <{example}>"
+        return QueryError(f"the values of {self._place} {are}: <{self._value}> cannot be compared with them")
+
+
+_PLURALS: dict[ValueKind, str] = {
+    "entity": "entities",
+    "mixed": "entities and literals",
+    "time": "times",
+    "quantity": "quantities",
+    "coordinates": "coordinates",
+    "text": "texts",
+    "literal": "literals",
+}
+
+
+def _readings(text: str, kind: ValueKind) -> tuple[Period | None, Decimal | None, Coordinates | None]:
+    """Return what a text is as a time, as a quantity and as coordinates, if objects of a kind can be that."""
+    is_open = kind in ("literal", "mixed")
+    return (
+        parse_time(text) if is_open or kind == "time" else None,
+        parse_quantity(text) if is_open or kind == "quantity" else None,
+        parse_coordinates(text) if is_open or kind == "coordinates" else None,
+    )
+
+
+def order_of(values: Iterable[str], kind: ValueKind, place: str) -> Ordered:
+    """Return the kind as which values are sorted, given the kind of a predicate's objects.
+
+    Raises QueryError if the values have no order, or are of several kinds. `place`: where they come from.
+
+    >>> order_of(["1956", "1956-10"], "literal", "<date>"), order_of(["1956", "-1.5"], "literal", "<n>")
+    ('time', 'quantity')
+    """
+    if kind == "time":
+        return "time"
+    if kind == "quantity":
+        return "quantity"
+    if kind in ("entity", "coordinates"):
+        raise QueryError(f"the values of {place} are {_PLURALS[kind]}, which have no order")
+    present = list(values)
+    if all(parse_quantity(value) is not None for value in present):
+        return "quantity"
+    if all(parse_time(value) is not None for value in present):
+        return "time"
+    odd = next((v for v in present if parse_time(v) is None and parse_quantity(v) is None), None)
+    if odd is not None:
+        raise QueryError(f"the values of {place} cannot be sorted: <{odd}> is neither a time nor a quantity")
+    time = next(value for value in present if parse_quantity(value) is None)
+    number = next(value for value in present if parse_time(value) is None)
+    raise QueryError(f"the values of {place} cannot be sorted: <{time}> is a time, <{number}> a quantity")
+
+
+def sort_key(value: str, order: Ordered) -> Day | Decimal | None:
+    """Return what a value is sorted by; None if it is not of the kind.
+
+    >>> sort_key("1956-10", "time"), sort_key("-1.50", "quantity"), sort_key("Bob", "time")
+    ((1956, 10, 1), Decimal('-1.50'), None)
+    """
+    if order == "quantity":
+        return parse_quantity(value)
+    period = parse_time(value)
+    return None if period is None else period.first
