@@ -16,7 +16,7 @@ from refactx.sparql.engines import (
     SparqlSyntaxError,
     Term,
 )
-from refactx.sparql.ids import ids_of
+from refactx.sparql.labels import ids_of
 
 MOST_ROWS = 10_000
 """The rows of a result that are kept and compared."""

@@ -41,7 +41,7 @@ from refactx.names import (
 from refactx.names.entry import fold
 from refactx.names.resolver import Reading
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
-from refactx.sparql.ids import ids_of
+from refactx.sparql.labels import ids_of
 from refactx.sparql.syntax import check_query
 from refactx.translate.prompt import pgmr_in
 from refactx.translate.writers import ids_within

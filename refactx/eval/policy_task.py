@@ -22,7 +22,7 @@ from refactx.eval.sparql import bleu
 from refactx.eval.statistics import mean, ratio_of_pairs
 from refactx.lazy import require
 from refactx.sparql.engines import QueryRefusedError, SparqlEngine, SparqlSyntaxError
-from refactx.sparql.ids import ids_of
+from refactx.sparql.labels import ids_of
 from refactx.sparql.syntax import check_query
 from refactx.translate.prompt import STEERED, WRITERS, WriterName, load_sparql_prompt, pgmr_in, query_in
 from refactx.translate.translation import Attempt

@@ -14,7 +14,7 @@ from refactx.index.index import Index
 from refactx.index.names import Named
 from refactx.walks.pgmr import Placeholder
 from refactx.walks.pgmr.index_names import full_name, split_name
-from refactx.walks.pgmr.mentions import Kind, kind_of
+from refactx.walks.pgmr.text import Kind, kind_of
 
 if TYPE_CHECKING:
     from refactx.postgres.memory import NameRow, PartRow

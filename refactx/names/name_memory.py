@@ -21,7 +21,7 @@ from refactx.names.entry import (
 )
 from refactx.walks.facts import TreeFacts
 from refactx.walks.pgmr import IndexNames, Placeholder
-from refactx.walks.pgmr.mentions import Kind, kind_of
+from refactx.walks.pgmr.text import Kind, kind_of
 
 LEAST = 0.5
 """The least similarity of the nearest: what shares fewer letters has another name."""

@@ -52,7 +52,7 @@ from refactx.postgres.memory import (
 )
 from refactx.postgres.writing import make_schema
 from refactx.walks.pgmr import Placeholder
-from refactx.walks.pgmr.mentions import Kind
+from refactx.walks.pgmr.text import Kind
 
 BATCH = 1024
 """The texts whose embeddings are stored together: what a killed build loses at most, some seconds."""

@@ -1,4 +1,4 @@
-"""Labels in angle brackets as IRIs: `<Louisiana> <nickname> ?x` is `wd:Q1588 wdt:P1449 ?x`.
+"""Names and ids in queries: labels in angle brackets as IRIs, the ids that a query has, and those that do not exist.
 
 As a predicate a label means a property of the index; one that reads a property backwards (`director of`) becomes an
 inverse path, `^wdt:P57`. Elsewhere it means an entity: the one with this name, label or alias. Of several, those with
@@ -7,7 +7,8 @@ facts of the predicate beside it are meant, and of these the one with most facts
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -18,11 +19,66 @@ from refactx.sparql.engines.engine import SparqlSyntaxError
 from refactx.sparql.names import Names
 from refactx.sparql.store.triples import own
 from refactx.sparql.syntax import check_query, read_query
+from refactx.walks.language import QueryError
 from refactx.walks.resolve import COMPARED, Resolved
-from refactx.walks.sparql.parser import ParseError, cursor_of, parse
-from refactx.walks.sparql.prologue import PREFIXES, Prologue, entity_term, id_of_property, property_term
+from refactx.walks.sparql.parser import ParseError, cursor_of, parse, read_sparql
+from refactx.walks.sparql.prologue import (
+    ID,
+    PREFIXES,
+    Prologue,
+    entity_term,
+    id_of_entity,
+    id_of_property,
+    property_term,
+)
 from refactx.walks.sparql.tokens import Span, Token, line_and_column, text_of, tokens_of
-from refactx.walks.sparql.tree import Path, Query, Term, Triple, Values, nodes
+from refactx.walks.sparql.tree import Path, Query, Term, Triple, Values, nodes, predicates_of
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """The ids in a query: those of entities (`Q42`, `L7`) and of properties (`P31`), whatever their prefixes. An id of
+    another graph is a property's if it stands as a predicate."""
+
+    entities: frozenset[str]
+    properties: frozenset[str]
+
+    @property
+    def all(self) -> frozenset[str]:
+        """All of them."""
+        return self.entities | self.properties
+
+
+def ids_of(text: str) -> Ids:
+    """Return the ids in a query: all URIs but those of common vocabularies. The text need not be right SPARQL, and ids of
+    Wikidata may be in lower case, as models write them.
+
+    >>> found = ids_of("select ?x { wd:q42 wdt:P31/wdt:P279* <http://www.wikidata.org/entity/Q5> ; rdfs:label 'wd:Q7'")
+    >>> sorted(found.entities), sorted(found.properties)
+    (['Q42', 'Q5'], ['P279', 'P31'])
+    """
+    uris = list(Prologue(tokens_of(text)).uris())
+    found = frozenset(term.name.upper() for term in uris if term.namespace and ID.fullmatch(term.name.upper()))
+    properties = frozenset(name for name in found if name.startswith("P"))
+    others = frozenset(id_of_entity(term.name) for term in uris if not term.namespace and not term.is_vocabulary)
+    if others:
+        with suppress(QueryError):
+            properties |= others & {id_of_entity(iri) for iri in predicates_of(read_sparql(text).query)}
+    return Ids((found | others) - properties, properties)
+
+
+def unknown_ids(texts: Iterable[str], known: Callable[[Collection[str]], Collection[str]]) -> list[frozenset[str]]:
+    """Return the ids in each query that a knowledge base does not have: URIs that were made up.
+
+    `known` returns those of some ids that it has, such as `index.names_of`.
+
+    >>> unknown_ids(["ASK { wd:Q1 wdt:P2 ?x }", "ASK {}"], lambda ids: {"Q1"})
+    [frozenset({'P2'}), frozenset()]
+    """
+    found = [ids_of(text).all for text in texts]
+    existing = set(known(sorted(frozenset().union(*found))))
+    return [ids - existing for ids in found]
+
 
 CLEARLY = 2
 """So many times the facts of the next one make an entity the one that a label means."""

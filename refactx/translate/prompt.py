@@ -25,7 +25,7 @@ from refactx.fact import clean_part
 from refactx.names.entry import Entry, entry_of
 from refactx.paths import read_toml
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
-from refactx.sparql.ids import Ids, ids_of
+from refactx.sparql.labels import Ids, ids_of
 from refactx.sparql.syntax import check_query
 from refactx.walks.language import QueryError
 from refactx.walks.pgmr import Placeholder, to_pgmr

@@ -30,8 +30,7 @@ from refactx.names.entry import Choice, Entry, Memory, Near, Thresholds, entry_o
 from refactx.names.name_memory import NameMemory
 from refactx.names.resolver import Feasible
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
-from refactx.sparql.ids import ids_of
-from refactx.sparql.labels import LabelError, Labelled, has_labels, with_iris
+from refactx.sparql.labels import LabelError, Labelled, has_labels, ids_of, with_iris
 from refactx.sparql.names import Names
 from refactx.sparql.syntax import check_query
 from refactx.translate.pack import Pack
@@ -52,7 +51,7 @@ from refactx.walks.language import FactSet
 from refactx.walks.pgmr import IndexNames, Placeholder, read_pgmr
 from refactx.walks.pgmr import Names as PgmrNames
 from refactx.walks.pgmr.index_names import split_name
-from refactx.walks.pgmr.mentions import Kind
+from refactx.walks.pgmr.text import Kind
 from refactx.walks.sparql import tree
 from refactx.walks.sparql.parser import read_sparql
 from refactx.walks.sparql.prologue import ID, entity_iri, id_of_term, id_within

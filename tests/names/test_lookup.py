@@ -16,7 +16,7 @@ from refactx.index.names import Named
 from refactx.names import Memory, MemoryWithout, NameMemory, VectorMemory, open_memory
 from refactx.names.entry import mention_text
 from refactx.walks.pgmr import IndexNames, Placeholder
-from refactx.walks.pgmr.mentions import kind_of
+from refactx.walks.pgmr.text import kind_of
 
 VILLAGES = {f"Q{100 + n}": (f"{a}{b}{c}", "village") for n, (a, b, c) in enumerate(
     (a, b, c) for a in ("Bre", "Gal", "Tor", "Wes") for b in ("ning", "sal", "mor") for c in ("ton", "by", "ville", "")

@@ -19,8 +19,7 @@ from refactx.ingest.selection import Selection, TableOptions
 from refactx.names import FactFeasibility, Memory, MemoryResolver, NameMemory, Resolved, open_memory
 from refactx.sparql import Names, with_iris
 from refactx.sparql.engines import open_engine
-from refactx.sparql.ids import ids_of
-from refactx.sparql.labels import LabelError
+from refactx.sparql.labels import LabelError, ids_of
 from refactx.sparql.store import build_store
 from refactx.translate import make_writer
 from refactx.translate.prompt import Task, load_sparql_prompt

@@ -16,7 +16,7 @@ from refactx.fact import Link, LinkedFact
 from refactx.index import Index
 from refactx.names import FactFeasibility, MemoryResolver, NameMemory, Thresholds
 from refactx.names.entry import Entry, Memory, Near
-from refactx.sparql.ids import ids_of
+from refactx.sparql.labels import ids_of
 from refactx.translate.prompt import Task, load_sparql_prompt, pgmr_in, query_in
 from refactx.translate.translation import Attempt
 from refactx.translate.writers import ids_within, make_writer, resolved, retriever_of

@@ -97,7 +97,7 @@ class TestWhatIsAllowed:
         assert is_written(machine, f"list <CC (alias)> <{alias}> .")
 
     def test_a_large_set_may_have_any_entity_as_a_value(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("refactx.walks.decoding.samples.MOST_MEMBERS", 2)
+        monkeypatch.setattr("refactx.walks.decoding.readings.MOST_MEMBERS", 2)
         claims = [(s, "q", o) for s, o in zip("ABCDE", "FGHIJ", strict=True)]
         machine = on(*(("S", "p", name) for name in "ABCDE"), *claims, ("J", "q", "A"))
         assert is_written(machine, "list <S> <p> which <q> <F> .")

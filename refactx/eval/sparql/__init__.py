@@ -10,6 +10,6 @@
 """
 
 from refactx.eval.sparql.scores import Bleu, Mode, QueryScores, bleu, same_query, score_queries
-from refactx.sparql.ids import Ids, ids_of, unknown_ids
+from refactx.sparql.labels import Ids, ids_of, unknown_ids
 
 __all__ = ["Bleu", "Ids", "Mode", "QueryScores", "bleu", "ids_of", "same_query", "score_queries", "unknown_ids"]

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from refactx.lazy import require
-from refactx.sparql.ids import ids_of, unknown_ids
+from refactx.sparql.labels import ids_of, unknown_ids
 from refactx.walks.language import QueryError
 from refactx.walks.sparql.parser import read_sparql
 from refactx.walks.sparql.tree import shape_of

@@ -20,7 +20,7 @@ from refactx.lazy import require
 from refactx.sparql.decoding.matching import Matcher, OpenPart, matcher_of
 from refactx.sparql.decoding.names import Scope, Texts, TreeNames
 from refactx.tree.tree import NO_TOKENS, Path, Tokens
-from refactx.walks.decoding.slots import Begun
+from refactx.walks.decoding.grammar import Begun
 
 
 @dataclass(frozen=True, slots=True)

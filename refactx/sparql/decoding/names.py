@@ -23,8 +23,8 @@ from refactx.index.index import Index
 from refactx.sparql.decoding.matching import OpenPart
 from refactx.sparql.names import Names
 from refactx.tree.tree import NO_TOKENS, MemoryTree, Path, Tokens
-from refactx.walks.decoding.memo import Memo
-from refactx.walks.decoding.slots import Begun, Subjects
+from refactx.walks.decoding.grammar import Begun, Subjects
+from refactx.walks.decoding.readings import Memo
 from refactx.walks.facts import Units
 
 

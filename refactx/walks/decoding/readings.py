@@ -6,16 +6,321 @@ units that may follow a line are those of all its readings, and a unit leads to 
 
 Each reading is one that `refactx.walks.language` has too, with limits: at most two hops to the set and two in a filter, three
 filters, and no filters of text (`starts with`, `contains`).
+
+A *literal* is ` <`, a quantity or a time as facts write it, and `>`. It need not be one of the index, since `over <30>`
+compares with any number. Its tokens are not those of a tokenizer's own encoding alone: any tokens that write it will do.
+
+What can follow a set is seen in a *sample*, a few members. A set of at most `MOST_MEMBERS` members is its own sample; of a
+larger one, what the sample shows is taken for all. So a query may have an empty answer, or be refused when it is
+answered, such as for a hub that the sample does not have.
 """
 
+import re
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import Generic, TypeVar
 
-from refactx.walks.decoding.samples import MOST_VALUES, Sample, Samples, orders_of
-from refactx.walks.decoding.units import Choices, hop_of, name_of, unit_of
-from refactx.walks.language import HEADS, TERMINATOR, Closure, Head, Hop, Operator, WalkFilter
-from refactx.walks.sets import Limits
+import numpy as np
+
+from refactx.tree.tree import Tokens
+from refactx.walks.evaluate import CompiledFilter
+from refactx.walks.language import (
+    HEADS,
+    TERMINATOR,
+    Closure,
+    FactSet,
+    Head,
+    Hop,
+    Operator,
+    Predicate,
+    QueryError,
+    ValueKind,
+    WalkFilter,
+)
+from refactx.walks.sets import LITERALS, Budget, Limits, Walks
+from refactx.walks.values import Ordered, order_of, parse_quantity, parse_time, sort_key
+
+Value = TypeVar("Value")
+
+
+class Memo(Generic[Value]):
+    """A memo of at most `most` values; the one that was not used for the longest time leaves first.
+
+    `state`: returns a value that changes whenever all others have to be computed again. Safe to share between threads.
+
+    >>> memo = Memo(2, lambda: None)
+    >>> [memo.get(key, lambda: key.upper()) for key in "aba"]
+    ['A', 'B', 'A']
+    """
+
+    def __init__(self, most: int, state: Callable[[], object]) -> None:
+        self._most, self._state_of, self._state = most, state, state()
+        self._lock = threading.Lock()
+        self._values: dict[Hashable, Value] = {}  # the one used last at the end
+
+    def get(self, key: Hashable, compute: Callable[[], Value]) -> Value:
+        """Return the value of a key, which `compute` returns if it is not there. Raises as `compute` does."""
+        state = self._state_of()
+        with self._lock:
+            if state != self._state:
+                self._state, self._values = state, {}
+            if key in self._values:
+                value = self._values[key] = self._values.pop(key)
+                return value
+        value = compute()  # without the lock, since it may wait for the database
+        with self._lock:
+            if state == self._state:
+                self._values[key] = value
+                while len(self._values) > self._most:
+                    del self._values[next(iter(self._values))]
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The units that may follow: `texts`; with `subjects` also the name of any subject of the index, in brackets; with
+    `literals` also numbers or times that a model writes by itself."""
+
+    texts: frozenset[str] = frozenset()
+    subjects: bool = False
+    literals: frozenset[Ordered] = frozenset()
+
+    def __or__(self, other: "Choices") -> "Choices":
+        return Choices(self.texts | other.texts, self.subjects or other.subjects, self.literals | other.literals)
+
+    def __bool__(self) -> bool:
+        return bool(self.texts or self.subjects or self.literals)
+
+
+def name_of(unit: str) -> str:
+    """Return the name in a unit."""
+    return unit[1:-1]
+
+
+def unit_of(hop: Hop) -> str:
+    """Return a hop as a unit.
+
+    >>> unit_of(Hop("part of", "+"))
+    '<part of>+'
+    """
+    return f"<{hop.predicate}>{hop.closure}"
+
+
+def hop_of(unit: str) -> Hop:
+    """Return the hop that a unit is.
+
+    >>> hop_of("<part of>+"), hop_of("<c++>")
+    (Hop(predicate='part of', closure='+'), Hop(predicate='c++', closure=''))
+    """
+    sign = next(sign for sign in ("+", "*", "") if unit.endswith(f">{sign}"))
+    return Hop(unit[1:].removesuffix(f">{sign}"), "+" if sign == "+" else "*" if sign == "*" else "")
+
+
+_MONTH, _DAY = r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])"
+_WHOLE: dict[Ordered, re.Pattern[str]] = {
+    "quantity": re.compile(r"-?\d{1,15}(\.\d{1,9})?", re.ASCII),
+    "time": re.compile(rf"\d{{1,4}}( BCE|-{_MONTH}(-{_DAY})?)?", re.ASCII),
+}
+_BEGUN: dict[Ordered, re.Pattern[str]] = {
+    "quantity": re.compile(r"-?(\d{1,15}(\.\d{0,9})?)?", re.ASCII),
+    "time": re.compile(rf"\d{{0,4}}|\d{{1,4}}( (B(CE?)?)?|-([01]|{_MONTH})?|-{_MONTH}-([0-3]|{_DAY})?)", re.ASCII),
+}
+_PIECE = re.compile(rb" ?<?[-0-9. BCE]*>?")
+_OPENED, _CLOSED = " <", ">"
+
+
+class Literals:
+    """The tokens that write quantities and times in brackets. `token_bytes`: the bytes of each id, by id."""
+
+    def __init__(self, token_bytes: Sequence[bytes]) -> None:
+        self._token_bytes = token_bytes
+
+    def text_of(self, ids: Iterable[int]) -> str | None:
+        """Return the text of ids; None if one of them has no text, as special tokens."""
+        table = self._token_bytes
+        pieces = [table[token] if token < len(table) else b"" for token in ids]
+        return b"".join(pieces).decode("utf-8", "replace") if all(pieces) else None
+
+    def after(self, begun: str, kinds: Collection[Ordered]) -> Tokens:
+        """Return the ids that may continue a value of which `begun` is written: int32[n], ascending.
+
+        >>> literals = Literals([b" <", b" ", b"<", b"1", b"x", b"90>", b">", b"-"])
+        >>> literals.after("", ["time"]).tolist(), literals.after(" <", ["time"]).tolist()
+        ([0, 1], [3, 5])
+        >>> literals.after(" <1", ["time"]).tolist(), literals.after(" <1", ["quantity"]).tolist()
+        ([1, 3, 5, 6, 7], [3, 5, 6])
+        """
+        found = [token for token, piece in self._pieces if may_begin(begun + piece, kinds)]
+        return np.array(found, np.int32)
+
+    @cached_property
+    def _pieces(self) -> list[tuple[int, str]]:
+        return [
+            (token, piece.decode())
+            for token, piece in enumerate(self._token_bytes)
+            if piece and _PIECE.fullmatch(piece)
+        ]
+
+
+def may_begin(text: str, kinds: Collection[Ordered]) -> bool:
+    """Return whether a text is the beginning of a value of one of some kinds, or all of it.
+
+    >>> may_begin(" <199", ["time"]), may_begin(" <1990-13", ["time"]), may_begin(" <>", ["quantity"])
+    (True, False, False)
+    """
+    if len(text) <= len(_OPENED):
+        return _OPENED.startswith(text)
+    body = text.removeprefix(_OPENED)
+    if body == text:
+        return False
+    patterns = _WHOLE if body.endswith(_CLOSED) else _BEGUN
+    return any(patterns[kind].fullmatch(body.removesuffix(_CLOSED)) for kind in kinds)
+
+
+MOST_MEMBERS = 200
+"""The most members of a sample: each is looked up by itself."""
+MOST_VALUES = 1000
+"""The most values of a filter that are offered one by one, and that are read to find their order."""
+PROBED = 2
+"""The most objects that are looked at to decide whether a hop can be made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Some members of a set, in order. `is_whole`: whether they are all of it; `kind`: that of the members."""
+
+    members: tuple[str, ...]
+    is_whole: bool = True
+    kind: ValueKind = "entity"
+
+    @property
+    def has_facts(self) -> bool:
+        """Whether members may have facts of their own."""
+        return self.kind not in LITERALS
+
+
+class Samples:
+    """Samples of the sets of an index. `predicates`: keeps those of subjects. Methods raise as those of `facts` do."""
+
+    def __init__(self, facts: FactSet, predicates: Memo[dict[str, int]]) -> None:
+        self.facts, self._predicates = facts, predicates
+
+    def predicates(self, subject: str) -> dict[str, int]:
+        """Return the predicates of a subject, each with its number of facts, those of a hub too."""
+        return self._predicates.get(subject, lambda: dict(self.facts.predicates(subject)))
+
+    def kind(self, predicate: str) -> ValueKind:
+        """Return the kind of a predicate's objects; `mixed` if it is not known."""
+        described = self._described(predicate)
+        return described.kind if described else "mixed"
+
+    def all_predicates(self, sample: Sample) -> dict[str, int]:
+        """Return the predicates of the members of a sample, each with the number of their facts, those of hubs too."""
+        found: dict[str, int] = {}
+        for member in sample.members[:MOST_MEMBERS] if sample.has_facts else ():
+            for predicate, count in self.predicates(member).items():
+                found[predicate] = found.get(predicate, 0) + count
+        return found
+
+    def readable(self, sample: Sample) -> dict[str, int]:
+        """Return the predicates of the members whose facts are all in the index, each with the number of these."""
+        members = sample.members[:MOST_MEMBERS]
+        return {name: n for name, n in self.all_predicates(sample).items() if not self._has_hub(members, name)}
+
+    def follow(self, sample: Sample, hop: Hop, most: int = MOST_MEMBERS) -> Sample | None:
+        """Return a sample of the set to which a hop leads; None if the facts of a hub would be needed."""
+        begin = sample.members[:MOST_MEMBERS]
+        found, seen = dict.fromkeys(begin if hop.closure == "*" else ()), set(begin)
+        new: Sequence[str] = begin
+        while new and len(found) <= most:
+            having = [member for member in new if hop.predicate in self.predicates(member)]
+            if self._has_hub(having, hop.predicate):
+                return None
+            new = []
+            for _, member in self.facts.objects(having, hop.predicate) if having else ():
+                found[member] = None
+                if len(found) > most:
+                    break
+                if hop.closure and member not in seen:
+                    seen.add(member)
+                    new.append(member)
+        is_whole = sample.is_whole and len(sample.members) == len(begin) and len(found) <= most
+        return Sample(tuple(islice(found, most)), is_whole, self.kind(hop.predicate))
+
+    def can_repeat(self, sample: Sample, predicate: str) -> bool:
+        """Return whether a hop over a predicate can be made again after it, as a closure does: a few objects show it.
+
+        Those of an inverse predicate are all followed, since one of them may be a hub.
+        """
+        if self.kind(predicate) in LITERALS:
+            return False
+        having = [member for member in sample.members[:MOST_MEMBERS] if predicate in self.predicates(member)]
+        few = replace(sample, members=tuple(having[:PROBED]))
+        once = self.follow(few, Hop(predicate), PROBED)
+        if once is None or not any(predicate in self.predicates(member) for member in once.members):
+            return False
+        described = self._described(predicate)
+        is_inverse = described is not None and described.inverse
+        return not is_inverse or self.follow(sample, Hop(predicate, "+")) is not None
+
+    def narrow(self, sample: Sample, which: WalkFilter) -> Sample:
+        """Return the members that a filter admits; all, if it admits none."""
+        walks = Walks(self.facts, Budget(Limits(scanned=0)))
+        try:
+            members = tuple(CompiledFilter(walks, which, sample.kind).matching(sample.members))
+        except QueryError:
+            return sample
+        return replace(sample, members=members) if members else sample
+
+    def with_facts(self, sample: Sample) -> Sample:
+        """Return the members that have facts: no others can be sorted."""
+        members = [member for member in sample.members if self.predicates(member)] if sample.has_facts else []
+        return replace(sample, members=tuple(members))
+
+    def is_ordered(self, sample: Sample, predicate: str) -> bool:
+        """Return whether members can be sorted by the values of a predicate. Text is not read: too many are names."""
+        kind, place = self.kind(predicate), f"<{predicate}>"
+        if kind == "text":
+            return False
+        try:
+            order_of((), kind, place)  # before any is read: some kinds have no order
+            values = self.follow(sample, Hop(predicate), MOST_VALUES)
+            members = values.members if values else ()
+            order = order_of(members, kind, place)
+        except QueryError:
+            return False
+        return any(sort_key(value, order) is not None for value in members)
+
+    def _has_hub(self, members: Sequence[str], predicate: str) -> bool:
+        described = self._described(predicate)
+        if described is None or not described.inverse:
+            return False
+        having = [member for member in members if predicate in self.predicates(member)]
+        if len(having) > 1:
+            self.facts.counts(having, predicate)  # looks up all hubs at once, before each is asked for
+        return any(self.facts.is_hub(member, predicate) for member in having)
+
+    def _described(self, predicate: str) -> Predicate | None:
+        return self.facts.describe([predicate]).get(predicate)
+
+
+def orders_of(values: Iterable[str], kind: ValueKind) -> frozenset[Ordered]:
+    """Return the ordered kinds that some values can be read as, given the kind of a predicate's objects.
+
+    >>> sorted(orders_of(["1990", "1990-05"], "literal")), sorted(orders_of(["1990"], "time"))
+    (['quantity', 'time'], ['time'])
+    """
+    present, found = list(values), set[Ordered]()
+    if kind in ("time", "literal", "mixed") and any(parse_time(value) is not None for value in present):
+        found.add("time")
+    if kind in ("quantity", "literal", "mixed") and any(parse_quantity(value) is not None for value in present):
+        found.add("quantity")
+    return frozenset(found)
+
 
 END = TERMINATOR.strip()
 MOST_HOPS = 2

@@ -9,9 +9,20 @@ imported when they are first used, since they need psycopg.
 from typing import TYPE_CHECKING
 
 from refactx.lazy import lazy_exports
-from refactx.walks.pgmr.mentions import Names, Placeholder, Refusal, RefusedError, Resolver
-from refactx.walks.pgmr.reader import BatchResolver, PgmrQuery, from_pgmr, read_pgmr
-from refactx.walks.pgmr.writer import Dialect, Style, to_pgmr
+from refactx.walks.pgmr.text import (
+    BatchResolver,
+    Dialect,
+    Names,
+    PgmrQuery,
+    Placeholder,
+    Refusal,
+    RefusedError,
+    Resolver,
+    Style,
+    from_pgmr,
+    read_pgmr,
+    to_pgmr,
+)
 from refactx.walks.sparql.prologue import with_declarations
 
 if TYPE_CHECKING:

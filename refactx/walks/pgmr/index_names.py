@@ -14,7 +14,7 @@ from refactx.fact import DESCRIPTIONS
 from refactx.index.index import Index
 from refactx.index.names import Named
 from refactx.walks.facts import TreeFacts
-from refactx.walks.pgmr.mentions import Kind, Placeholder, Refusal, kind_of
+from refactx.walks.pgmr.text import Kind, Placeholder, Refusal, kind_of
 
 SHOWN = 3
 """The most names that a refusal shows."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from refactx.walks.language import QueryError
 from refactx.walks.pgmr import Placeholder, read_pgmr
-from refactx.walks.pgmr.mentions import clean_mention, read_mapping, write_mapping
+from refactx.walks.pgmr.text import clean_mention, read_mapping, write_mapping
 
 WORDS = st.lists(
     st.one_of(
