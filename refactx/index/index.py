@@ -414,11 +414,14 @@ class Index:
     @cached_property
     def _page_pattern(self) -> str | None:
         """The pattern of pages (`refactx.fact.page_of`); None: an id says its page; "": ids have none."""
-        selection = self.entry.report.get("selection", {})
-        profile = selection.get("profile") or {}
-        if isinstance(pattern := selection.get("link"), str):
+        if isinstance(pattern := self.entry.report.get("selection", {}).get("link"), str):
             return pattern
-        return f"{profile['base']}entity/{{id}}" if profile.get("base") else None
+        return f"{self.base}entity/{{id}}" if self.base else None
+
+    @cached_property
+    def base(self) -> str | None:
+        """The beginning of all IRIs of a Wikibase, such as `https://kb.example.org/`; None for Wikidata and other graphs."""
+        return (self.entry.report.get("selection", {}).get("profile") or {}).get("base")
 
     def ids_of(self, names: Iterable[str]) -> dict[str, Named]:
         """Return the ids of items and properties by name, and the kinds of properties' objects, without names that

@@ -212,7 +212,7 @@ class TreeFacts:
 
     def link(self, name: str, id_: str | None) -> Link:
         """Return the link of a name and its id, with the address of its page."""
-        return self._index.link(name, id_)
+        return self._index.link(name, None if id_ is None else self._own_id(id_))
 
     def inverse_of(self, predicate: str) -> str | None:
         """Return the predicate that has the same facts, read the other way; None if there is none."""
@@ -314,8 +314,20 @@ class TreeFacts:
         return {name: named.id for name, named in self._index.ids_of(names).items()}
 
     def names(self, ids: Sequence[str], *, inverse: bool = False) -> dict[str, str]:
-        """Return the names of entities and properties by id, or of the predicates that read these backwards."""
-        return self._index.names_of(ids, inverse=inverse)
+        """Return the names of entities and properties by id, or of the predicates that read these backwards. In a Wikibase,
+        IRIs of its own are ids too."""
+        own = {id_: self._own_id(id_) for id_ in ids}
+        found = self._index.names_of(own.values(), inverse=inverse)
+        return {id_: found[one] for id_, one in own.items() if one in found}
+
+    @property
+    def base(self) -> str | None:
+        """The beginning of all IRIs of a Wikibase other than Wikidata; None of another graph."""
+        return self._index.base
+
+    def _own_id(self, id_: str) -> str:
+        is_own = self.base is not None and id_.startswith((f"{self.base}entity/", f"{self.base}prop/direct/"))
+        return id_.rpartition("/")[2] if is_own else id_
 
     def near(self, name: str, most: int = 5) -> list[str]:
         """Return names of entities with facts that are like a name; an alias stands for its entities."""

@@ -13,7 +13,9 @@ from support.memory.letters import LetterEncoder
 
 from refactx.ask.chat import Message
 from refactx.cli.main import cli
+from refactx.cli.sparql import links_by_id
 from refactx.errors import InputError
+from refactx.fact import Link
 from refactx.index.index import Index
 from refactx.ingest.selection import Selection, TableOptions
 from refactx.names import FactFeasibility, Memory, MemoryResolver, NameMemory, Resolved, open_memory
@@ -23,6 +25,7 @@ from refactx.sparql.labels import LabelError, ids_of
 from refactx.sparql.store import build_store
 from refactx.translate import make_writer
 from refactx.translate.prompt import Task, load_sparql_prompt
+from refactx.walks import TreeFacts, read_line, to_sparql
 from refactx.walks.language import QueryError
 from refactx.walks.pgmr import Dialect, IndexNames, IndexResolver, Placeholder, Refusal, Style, read_pgmr, to_pgmr
 from refactx.walks.sparql.prologue import entity_term
@@ -253,3 +256,39 @@ def test_ids_of_a_query_have_the_kinds_of_their_places() -> None:
     found = ids_of("PREFIX e: <http://e.org/> SELECT ?x { e:a e:p/^<http://e.org/q> ?x FILTER(e:f(?x) > '1'^^e:t) }")
     assert (found.entities, found.properties) == ({"http://e.org/a"}, {"http://e.org/p", "http://e.org/q"})
     assert ids_of("SELECT ?x { <http://e.org/a> rdfs:label").all == {"http://e.org/a"}
+
+
+def test_queries_and_rows_of_a_wikibase_have_its_own_iris(module_url: str, tmp_path: Path) -> None:
+    kb = "https://kb.example.org/"
+    labels = {"Q1": "Ann", "Q2": "Bo", "P2": "knows"}
+    lines = [
+        f"<{kb}entity/Q1> <{kb}prop/direct/P2> <{kb}entity/Q2> .",
+        *(
+            f'<{kb}entity/{id_}> <http://www.w3.org/2000/01/rdf-schema#label> "{one}"@en .'
+            for id_, one in labels.items()
+        ),
+    ]
+    (tmp_path / "kb.nt").write_text("\n".join(lines))
+    living = LivingIndex(module_url, tmp_path, "kb")
+    living.ingest_from(tmp_path / "kb.nt", selection=Selection(inverse=True), replace=True)
+    with living.open() as opened:
+        build_store(opened)
+        facts = TreeFacts(opened)
+        sparql = to_sparql(read_line("list <Ann> <knows>"), facts)
+        assert f"PREFIX wd: <{kb}entity/>\nPREFIX wdt: <{kb}prop/direct/>" in sparql
+        for name in ("store", "tree"):
+            engine = open_engine(opened, name)
+            for query in (
+                sparql,
+                "SELECT DISTINCT ?x { wd:Q1 wdt:P2 ?x }",
+                f"SELECT DISTINCT ?x {{ <{kb}entity/Q1> wdt:P2 ?x }}",
+            ):
+                found = engine.run(query)
+                assert not isinstance(found, bool) and [str(row[0]) for row in found.rows] == [f"<{kb}entity/Q2>"], (
+                    query
+                )
+            assert engine.run(f"ASK {{ <{kb}entity/Q1> <{kb}prop/direct/P2> <{kb}entity/Q2> }}") is True
+            engine.close()
+        assert links_by_id(facts, [f"{kb}entity/Q2"]) == {f"{kb}entity/Q2": Link("Bo", "Q2", f"{kb}entity/Q2")}
+    shown = CliRunner().invoke(cli, ["sparql", "SELECT ?x { <Ann> <knows> ?x }", "--index", "kb", "--db", module_url])
+    assert shown.exit_code == 0 and f"Bo {kb}entity/Q2" in shown.stdout, shown.output

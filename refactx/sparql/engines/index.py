@@ -43,7 +43,7 @@ from refactx.walks.sets import Limits
 from refactx.walks.sparql import tree
 from refactx.walks.sparql.parser import Parsed, ParseError, parse
 from refactx.walks.sparql.patterns import read_patterns
-from refactx.walks.sparql.prologue import PREFIXES
+from refactx.walks.sparql.prologue import DIRECT, ENTITY, PREFIXES, WIKIDATA
 from refactx.walks.sparql.tokens import tokens_of
 from refactx.walks.sparql.writer import leaves_values_backwards
 from refactx.walks.values import parse_quantity, parse_time
@@ -330,6 +330,35 @@ class StoreEngine:
         self._on_close()
 
 
+class WikibaseEngine:
+    """An engine on the index of a Wikibase, whose own IRIs queries and rows have. Within, they are those of Wikidata.
+
+    `base`: the beginning of its IRIs, such as `https://kb.example.org/`. `wd:` and the other usual prefixes mean ids of the
+    index, and so do IRIs of Wikidata.
+    """
+
+    def __init__(self, engine: SparqlEngine, base: str) -> None:
+        self._engine, self._base = engine, base
+
+    @property
+    def name(self) -> str:
+        return self._engine.name
+
+    def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
+        found = self._engine.run(query.replace(f"<{self._base}", f"<{WIKIDATA}"), limit=limit, seconds=seconds)
+        if isinstance(found, bool):
+            return found
+        return replace(found, rows=[tuple(map(self._own, row)) for row in found.rows])
+
+    def close(self) -> None:
+        self._engine.close()
+
+    def _own(self, term: Term | None) -> Term | None:
+        if isinstance(term, NamedNode) and term.value.startswith((ENTITY, DIRECT)):
+            return NamedNode(self._base + term.value.removeprefix(WIKIDATA))
+        return term
+
+
 EngineName = Literal["auto", "tree", "store"]
 
 
@@ -340,6 +369,11 @@ def open_engine(index: Index, name: EngineName = "auto") -> SparqlEngine:
 
     Raises StoreError, which says what to run, for `store` if there is no such store; and as `Index.refresh` does.
     """
+    engine = _open_engine(index, name)
+    return engine if index.base is None else WikibaseEngine(engine, index.base)
+
+
+def _open_engine(index: Index, name: EngineName) -> SparqlEngine:
     if name == "tree":
         return TreeEngine(index)
     try:

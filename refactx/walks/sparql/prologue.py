@@ -23,8 +23,8 @@ OWN_PREFIXES = {
     "geo": "http://www.opengis.net/ont/geosparql#",
 }
 """The prefixes of the queries that `to_sparql` writes."""
-_WIKIDATA = "http://www.wikidata.org/"
-ENTITY, DIRECT = f"{_WIKIDATA}entity/", f"{_WIKIDATA}prop/direct/"
+WIKIDATA = "http://www.wikidata.org/"
+ENTITY, DIRECT = f"{WIKIDATA}entity/", f"{WIKIDATA}prop/direct/"
 _OF_PROPERTIES = {
     "wdt": "direct/", "wdtn": "direct-normalized/", "wdno": "novalue/",
     "p": "", "ps": "statement/", "psv": "statement/value/", "psn": "statement/value-normalized/",
@@ -33,10 +33,10 @@ _OF_PROPERTIES = {
 }  # fmt: skip
 PREFIXES = {
     **OWN_PREFIXES,
-    **{prefix: f"{_WIKIDATA}prop/{path}" for prefix, path in _OF_PROPERTIES.items()},
+    **{prefix: f"{WIKIDATA}prop/{path}" for prefix, path in _OF_PROPERTIES.items()},
     "wds": f"{ENTITY}statement/",
-    "wdv": f"{_WIKIDATA}value/",
-    "wdref": f"{_WIKIDATA}reference/",
+    "wdv": f"{WIKIDATA}value/",
+    "wdref": f"{WIKIDATA}reference/",
     "wikibase": "http://wikiba.se/ontology#",
     "bd": "http://www.bigdata.com/rdf#",
     "hint": "http://www.bigdata.com/queryHints#",
@@ -49,7 +49,7 @@ PREFIXES = {
     "ontolex": "http://www.w3.org/ns/lemon/ontolex#",
 }
 """The prefixes that queries need not declare: those that Wikidata's query service knows."""
-NAMESPACES = frozenset({ENTITY, *(f"{_WIKIDATA}prop/{path}" for path in _OF_PROPERTIES.values())})
+NAMESPACES = frozenset({ENTITY, *(f"{WIKIDATA}prop/{path}" for path in _OF_PROPERTIES.values())})
 """The namespaces of ids."""
 _IRI = re.compile(r"(?:https?|urn|tag|info|ftp|file|mailto|doi|ni|data|did):[^\x00-\x20<>\"{}|^`\\]+", re.IGNORECASE)
 ID = re.compile(r"[QPL][1-9]\d*(?:-[FS][1-9]\d*)?", re.ASCII)

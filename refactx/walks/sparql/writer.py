@@ -18,7 +18,7 @@ from pyoxigraph import Literal
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.walks.language import FactSet, Hop, Query, QueryError, ValueKind, WalkFilter
-from refactx.walks.sparql.prologue import OWN_PREFIXES, entity_term, property_term
+from refactx.walks.sparql.prologue import OWN_PREFIXES, WIKIDATA, entity_term, property_term
 from refactx.walks.sparql.values import comparison, is_value
 from refactx.walks.values import bare_name
 
@@ -58,7 +58,12 @@ def to_sparql(query: Query, facts: FactSet, *, with_labels: bool = False, langua
             head, value, group = "SELECT ?x WHERE", "COUNT(DISTINCT ?value)", "GROUP BY ?x "
         tail = f" {group}ORDER BY {'DESC' if query.head == 'most' else 'ASC'}({value}) LIMIT {query.limit}"
     text = "\n".join([f"{head} {{", *(f"  {line}" for line in body.lines), f"}}{tail}\n"])
-    used = [f"PREFIX {prefix}: <{iri}>\n" for prefix, iri in OWN_PREFIXES.items() if f"{prefix}:" in body.prefixes]
+    base = getattr(facts, "base", None) or WIKIDATA  # of an index of another Wikibase
+    used = [
+        f"PREFIX {prefix}: <{iri.replace(WIKIDATA, base)}>\n"
+        for prefix, iri in OWN_PREFIXES.items()
+        if f"{prefix}:" in body.prefixes
+    ]
     return "".join(used) + text
 
 
