@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def facts(
     prefix: str | None, index: str, every: bool, predicates: bool, limit: int | None, db: str | None, as_json: bool
 ) -> None:
-    """Show how facts continue after PREFIX, or all facts, or the predicates.
+    """Show how facts continue after PREFIX, all facts, or the predicates.
 
     With PREFIX, such as `"<Danny Boyle> <"`, each line is the beginning of a fact, up to the end of its next part,
     after the number of facts that begin so. A name as people write it, such as `alaska`, stands for the entity with most

@@ -42,7 +42,7 @@ COMMANDS = {  # where each command is, and its line in the list, as its own help
     "validate": ("validate:validate", "Check a SPARQL query for the endpoint of a domain pack."),
     "agent": ("translate:agent", "Show how questions are translated."),
     "pack": ("pack:pack", "Show, check and make domain packs: what translating needs to know of an endpoint."),
-    "facts": ("facts:facts", "Show how facts continue after PREFIX, or all facts."),
+    "facts": ("facts:facts", "Show how facts continue after PREFIX, all facts, or the predicates."),
     "index": ("index:index", "List, check, share and maintain indexes."),
     "memory": ("memory:memory", "Remember the names of an index by embeddings, so that words are resolved to ids."),
     "store": ("store:store", "Keep the facts of an index as RDF triples, for SPARQL."),

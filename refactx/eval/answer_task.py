@@ -31,7 +31,7 @@ from typing import Any
 
 from refactx.ask.answer import Answer
 from refactx.ask.examples import prompt_for
-from refactx.ask.prompt import GREEDY, Generation, Prompt
+from refactx.ask.prompt import GREEDY, Generation, Prompt, load_prompt
 from refactx.engines.loading import engine_for
 from refactx.errors import InputError
 from refactx.eval import judge
@@ -200,6 +200,11 @@ class AnswerTask(IndexTask):
     def asking_prompt(self) -> Prompt:
         return prompt_for(self.prompt, self.opened_index)
 
+    @cached_property
+    def _template(self) -> Prompt:
+        """The prompt without the examples of an index, so that a finished run needs none."""
+        return load_prompt(self.prompt or "wikidata")
+
     @property
     def settings(self) -> dict[str, Any]:
         golds = [[q.key, q.text, [[g.text, g.id, *g.aliases] for g in q.answers]] for q in self.asked]
@@ -207,9 +212,9 @@ class AnswerTask(IndexTask):
         return {
             **super().settings,
             "questions_fingerprint": fingerprint(golds),
-            "prompt_fingerprint": fingerprint(asdict(self.asking_prompt)),
+            "prompt_fingerprint": fingerprint(asdict(self._template)),
             **asdict(self.generation),
-            "min_confidence": self.asking_prompt.min_confidence if confidence is None else confidence,
+            "min_confidence": self._template.min_confidence if confidence is None else confidence,
             "batch_size": self.batch_size,
             "engine": engine_for(self.model, self.engine),
         }
@@ -254,7 +259,7 @@ class AnswerTask(IndexTask):
     def score(self, records: Mapping[str, Sequence[Record]]) -> Scored:
         """Return the results, which are judged if there is a judge, with the checks of the queries of answers."""
         named = self._named(records)
-        unknown = self.asking_prompt.unknown
+        unknown = self._template.unknown
         runs = {
             way: [
                 make_result(question, record, grounded=way == "grounded", unknown=unknown)

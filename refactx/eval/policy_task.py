@@ -132,9 +132,9 @@ class PolicyTask(IndexTask):
 
     @property
     def settings(self) -> dict[str, Any]:
-        from refactx.ask.examples import prompt_for
+        from refactx.ask.prompt import load_prompt
 
-        prompts = [asdict(load_sparql_prompt(self.sparql_prompt)), asdict(prompt_for(self.prompt, self.opened_index))]
+        prompts = [asdict(load_sparql_prompt(self.sparql_prompt)), asdict(load_prompt(self.prompt or "wikidata"))]
         return {
             **super().settings,
             "questions_fingerprint": fingerprint([[q.key, q.text, q.sparql] for q in self.asked]),

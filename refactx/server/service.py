@@ -546,7 +546,7 @@ class TextService:
 def _joined(passed: Sequence[Chunk]) -> list[Chunk]:
     """Return the same text in as few pieces as possible: a piece ends with each fact.
 
-    >>> [one.text for one in _joined([Passed("a"), Passed("b"), Passed("c", in_fact=True)])]
+    >>> [one.text for one in _joined([Chunk("a"), Chunk("b"), Chunk("c", in_fact=True)])]
     ['ab', 'c']
     """
     found: list[Chunk] = []

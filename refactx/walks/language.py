@@ -122,7 +122,7 @@ def write_line(query: Query) -> str:
 
     >>> write_line(Query("count", "Louisiana", (Hop("nickname"),)))
     'count <Louisiana> <nickname>'
-    >>> write_line(Query("ask", "Ann", which=(Which((Hop("spouse"),), "is", "Bob"),)))
+    >>> write_line(Query("ask", "Ann", which=(WalkFilter((Hop("spouse"),), "is", "Bob"),)))
     'ask <Ann> <spouse> <Bob>'
     """
     parts: list[str] = [query.head]
@@ -155,8 +155,8 @@ def read_line(text: str) -> Query:
     >>> read_line("most 3 <river> <has instance> which <continent> <Africa> by <length> .")
     ... # doctest: +NORMALIZE_WHITESPACE
     Query(head='most', start='river', hops=(Hop(predicate='has instance', closure=''),),
-        which=(Which(hops=(Hop(predicate='continent', closure=''),), operator='is', value='Africa'),),
-        by=By(predicate='length', counted=False), limit=3)
+        which=(WalkFilter(hops=(Hop(predicate='continent', closure=''),), operator='is', value='Africa'),),
+        by=OrderBy(predicate='length', counted=False), limit=3)
     """
     if len(text) > LONGEST:
         raise QueryError(f"the query has {len(text):,} characters: write it with at most {LONGEST:,}")

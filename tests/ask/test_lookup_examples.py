@@ -33,7 +33,9 @@ def test_each_is_about_few_facts_of_another_subject_and_property(examples: Examp
     assert all(1 <= len(of_one) <= 3 for of_one in facts)
     assert not {predicate for _, predicate in asked} & {"description", "instance of"}
     assert len({s for s, _ in asked}) == len({p for _, p in asked}) == len(asked) == min(limit, 3)
-    assert all(one.question == f"What is the {one.predicate} of {one.subject}?" for one in found)
+    for one, of_one in zip(found, facts, strict=True):
+        what = f"is the {one.predicate}" if len(of_one) == 1 else f"are the {one.predicate}s"
+        assert one.question == f"What {what} of {one.subject}?"
 
 
 def test_a_seed_chooses_the_same_and_others_do_not(examples: Examples) -> None:

@@ -69,8 +69,8 @@ def test_a_closed_pipe_ends_it_without_an_error(sample_url: str, options: list[s
 
 
 def test_prefix_and_all_exclude_each_other(sample_url: str) -> None:
-    assert "both PREFIX and --all were given" in complains("facts", "<", "--all", "--db", sample_url)
-    assert "neither PREFIX nor --all was given" in complains("facts", "--db", sample_url)
+    assert "PREFIX and --all were given" in complains("facts", "<", "--all", "--db", sample_url)
+    assert "neither PREFIX nor --all nor --predicates was given" in complains("facts", "--db", sample_url)
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

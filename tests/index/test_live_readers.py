@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from support.ingest.living_index import FIRST, MORE, LivingIndex, linked, same, shown
+from support.signed_sum import SignedSum
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
@@ -14,7 +15,7 @@ from refactx.errors import IndexChangedError, IndexNotFoundError
 from refactx.index.index import Index
 from refactx.postgres.database import Database
 from refactx.postgres.writing import drop
-from refactx.tree.tree import MemoryTree, SignedSum
+from refactx.tree.tree import MemoryTree
 
 
 @pytest.fixture

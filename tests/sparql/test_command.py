@@ -256,7 +256,7 @@ class TestEndpoint:
 
 def test_help_has_the_options_and_the_commands() -> None:
     text = CliRunner().invoke(cli, ["sparql", "--help"]).output
-    assert "--run-on, --endpoint WHERE" in text
+    assert "--run-on WHERE" in text
     assert "to-pgmr" in text
     assert max(map(len, text.splitlines())) <= 100
     assert "FILE" in CliRunner().invoke(cli, ["sparql", "to-pgmr", "--help"]).output

@@ -233,7 +233,10 @@ def test_an_adversarial_question_ends_within_all_bounds(seed: int) -> None:
     assert len(found.attempts) <= bounds.attempts
     assert events[-1].tokens <= bounds.tokens
     assert all(asked <= min(200, bounds.tokens) for asked in (*model.asked, *fast.asked))
-    assert not any(re.search(r"\b(INSERT|DELETE|DROP|CONSTRUCT)\b", query) for query in engine.queries)
+    asked_for = [
+        re.sub(r'"(?:[^"\\]|\\.)*"', "", query) for query in engine.queries
+    ]  # labels that the question may have
+    assert not any(re.search(r"\b(INSERT|DELETE|DROP|CONSTRUCT)\b", query) for query in asked_for)
     assert found.sparql is None or not found.valid or re.search(r"\b(SELECT|ASK)\b", found.sparql)
     if found.sparql is not None and not found.attempts[-1].problems and found.reason == "":
         assert found.valid

@@ -67,8 +67,8 @@ class Scope:
     def choice(self, placeholder: OpenPart) -> Choice:
         """Return the variables that may stand in place of a placeholder.
 
-        >>> scope = Scope().after(Placeholder.PROJECTED, "x").after(Placeholder.NAMED, "n")
-        >>> scope.choice(Placeholder.VARIABLE).has("n"), scope.choice(Placeholder.GROUPED).among
+        >>> scope = Scope().after(OpenPart.PROJECTED, "x").after(OpenPart.NAMED, "n")
+        >>> scope.choice(OpenPart.VARIABLE).has("n"), scope.choice(OpenPart.GROUPED).among
         (False, ('x',))
         """
         frame, names = self.frames[-1], frozenset(name for frame in self.frames for name in frame.named)

@@ -249,7 +249,7 @@ class Prologue:
     def uris(self) -> Iterator[Uri]:
         """Yield the URIs after the declarations that are terms of patterns: no datatypes, functions, graphs and services."""
         last, following = "", [*self.tokens[self.body + 1 :], _NO_TOKEN]
-        for token, after in zip(self.tokens[self.body :], following, strict=True):
+        for token, after in zip(self.tokens[self.body :], following, strict=False):
             if token.is_space:
                 continue
             before, last = last, token.text.upper()
