@@ -22,6 +22,8 @@ KIND_OF = {"entity": "entity", "mixed": "mixed"}
 class RowsIndex:
     """Signed segments of facts; all names of predicates of the twin have ids. `rows`: those of each segment."""
 
+    base: str | None = None
+
     trigger, terminator = "Fact:", " ."
     name_tables = (1,)
     entry: Any = SimpleNamespace(report={})
