@@ -180,6 +180,7 @@ def test_the_whole_command(db_url: str, tmp_path: Path) -> None:
         generation=Generation(max_new_tokens=20),
         limit=2,
         out=out,
+        prompt=None,
     )
     document = evaluate(task)
     assert document["questions"] == 2
