@@ -24,7 +24,7 @@ LETTERS, WIDE, OTHERS = (f"support.memory.letters:{name}" for name in ("letters"
 @pytest.fixture(autouse=True)
 def own_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands in processes of their own import the encoders of the tests."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
 
 
 @pytest.fixture(scope="module")
