@@ -118,11 +118,13 @@ def load_prompt(name: str | Path = "wikidata") -> Prompt:
 
 
 def _whole(words: dict[str, Any]) -> dict[str, Any]:
-    """Return a table of words with those that it does not have, of the built-in prompt that it is `like`."""
+    """Return a table of words with those that it does not have, of the prompt that it is `like`: `wikidata`."""
     if not isinstance(words, dict) or "like" not in words:
         return words
-    base = read_toml((files("refactx.prompts") / f"{words['like']}.toml").read_text(encoding="utf-8"))["words"]
-    own = {key: {**base[key], **value} if isinstance(value, dict) else value for key, value in words.items()}
+    if words["like"] != "wikidata":
+        raise ValueError(f"its [words] are like {words['like']!r}: only those of wikidata can be taken")
+    base = read_toml((files("refactx.prompts") / "wikidata.toml").read_text(encoding="utf-8"))["words"]
+    own = {key: {**base.get(key, {}), **value} if isinstance(value, dict) else value for key, value in words.items()}
     return {**base, **{key: value for key, value in own.items() if key != "like"}}
 
 

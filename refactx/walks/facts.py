@@ -316,6 +316,8 @@ class TreeFacts:
     def names(self, ids: Sequence[str], *, inverse: bool = False) -> dict[str, str]:
         """Return the names of entities and properties by id, or of the predicates that read these backwards. In a Wikibase,
         IRIs of its own are ids too."""
+        if self.base is None:
+            return self._index.names_of(ids, inverse=inverse)
         own = {id_: self._own_id(id_) for id_ in ids}
         found = self._index.names_of(own.values(), inverse=inverse)
         return {id_: found[one] for id_, one in own.items() if one in found}

@@ -65,6 +65,14 @@ def test_a_threshold_needs_a_channel_and_is_a_number(tmp_path: Path) -> None:
     assert load_prompt().min_confidence == 4.0
 
 
+def test_words_are_like_those_of_wikidata_alone(tmp_path: Path) -> None:
+    for wrong in ('"nothing"', '"../wikidata"', "5"):
+        (tmp_path / "p.toml").write_text(f"system = 'a'\n[words]\nlike = {wrong}\n")
+        with pytest.raises(InputError, match="only those of wikidata can be taken"):
+            load_prompt(tmp_path / "p.toml")
+    assert load_prompt("domain").words is not None
+
+
 def test_the_threshold_is_taken_under_its_former_name(tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text("system = 'a'\ntells = 5\n")
     assert load_prompt(str(tmp_path / "p.toml")).min_confidence == 5
