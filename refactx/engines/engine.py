@@ -196,6 +196,21 @@ Steps = Generator[Request, Any, T]
 """A computation of a T that may need requests."""
 
 
+def longest_paths(paths: Sequence[IdPath]) -> list[int]:
+    """Return for each path the number of the longest of `paths` that begins with it.
+
+    >>> longest_paths([(1,), (1, 2), (1, 2, 3), (4,)])
+    [2, 2, 2, 3]
+    """
+    numbers = {path: number for number, path in enumerate(paths)}
+    longest = dict[IdPath, int]()
+    for path in sorted(numbers, key=len, reverse=True):
+        for end in range(len(path), 0, -1):
+            if longest.setdefault(path[:end], numbers[path]) != numbers[path]:
+                break
+    return [longest[path] for path in paths]
+
+
 def free_memory() -> int | None:
     """Return the bytes of memory that can be allocated without swapping; None if this system does not tell."""
     try:

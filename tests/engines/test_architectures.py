@@ -31,6 +31,7 @@ from refactx.engines.transformers.rows import TransformersModel
 PATH = Path(__file__).parents[2] / "docs" / "reference" / "architectures.md"
 WINDOW = {"sliding_window": 6}
 EXPERTS = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
+ROUTED = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1}
 STATES = {"mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1, "mamba_expand": 2}
 LINEAR = {f"linear_{kind}": 2 for kind in ("num_key_heads", "num_value_heads")} | {
     f"linear_{kind}_head_dim": 8 for kind in ("key", "value")
@@ -60,18 +61,47 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "starcoder2": WINDOW,
     "exaone4": {**WINDOW, "layer_types": ["sliding_attention", "full_attention"]},
     "llama4_text": {**EXPERTS, "attention_chunk_size": 6, "intermediate_size_mlp": 32},
+    "smollm3": {},
+    "glm4_moe": {**EXPERTS, **ROUTED},
+    "minimax_m2": EXPERTS,
     "bloom": {"n_head": 2, "n_layer": 2},
     "mpt": {"d_model": 16, "n_heads": 2, "n_layers": 2},
     "qwen3_next": {**LINEAR, **EXPERTS, "layer_types": ["linear_attention", "full_attention"]},
     "qwen3_5_text": {**LINEAR, "layer_types": ["linear_attention", "full_attention"]},
+    "qwen3_5_moe_text": {
+        **LINEAR,
+        **EXPERTS,
+        "layer_types": ["linear_attention", "full_attention"],
+        "shared_expert_intermediate_size": 16,
+    },
+    "olmo_hybrid": {**LINEAR, "layer_types": ["linear_attention", "full_attention"]},
     "granitemoehybrid": {**STATES, "num_local_experts": 0, "layer_types": ["mamba", "attention"]},
     "falcon_h1": {**STATES, "mamba_d_ssm": 32},
     "bamba": {**STATES, "attn_layer_indices": [1]},
+    "nemotron_h": {
+        "mamba_num_heads": 4,
+        "mamba_head_dim": 8,
+        "ssm_state_size": 8,
+        "n_groups": 1,
+        "layers_block_type": ["mamba", "attention"],
+    },
+    "zamba2": {
+        "mamba_d_state": 8,
+        "mamba_headdim": 8,
+        "mamba_ngroups": 1,
+        "n_mamba_heads": 4,
+        "layers_block_type": ["mamba", "hybrid"],
+        "num_mem_blocks": 1,
+    },
     "lfm2": {"full_attn_idxs": [1]},
+    "lfm2_moe": {**EXPERTS, "num_dense_layers": 1, "layer_types": ["conv", "full_attention"]},
     "jamba": {**EXPERTS, "mamba_d_state": 8, "mamba_dt_rank": 4, "attn_layer_period": 2, "attn_layer_offset": 1},
     "mamba": {"state_size": 4},
+    "falcon_mamba": {"state_size": 4},
     "mamba2": {"state_size": 8, "num_heads": 4, "head_dim": 8, "n_groups": 1},
     "recurrent_gemma": {"num_hidden_layers": 3, "lru_width": 16, "attention_window_size": 6},
+    "minimax": {**EXPERTS, "layer_types": ["linear_attention", "full_attention"], "block_size": 4},
+    "rwkv": {"attention_hidden_size": 16},
     "t5": {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2},
     "bart": {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16},
 }

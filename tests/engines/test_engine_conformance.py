@@ -223,7 +223,7 @@ class Program(RuleBasedStateMachine):
         plain = self.twins.logits(ids)[-last:]
         assert logits.dtype == np.float32
         assert logits.shape == plain.shape
-        np.testing.assert_allclose(logits, plain, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(logits, plain, rtol=0, atol=self.twins.tolerance)
 
 
 @pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES.keys())
@@ -250,4 +250,4 @@ def test_a_sequence_may_begin_without_ids(make: Callable[[], Twins]) -> None:
         return
     sequence = twins.engine.prefill([])
     [logits], _ = twins.engine.feed([(sequence, Feed([5, 6, 7], last=2))])
-    np.testing.assert_allclose(logits, twins.logits([5, 6, 7])[-2:], atol=1e-4)
+    np.testing.assert_allclose(logits, twins.logits([5, 6, 7])[-2:], atol=twins.tolerance)

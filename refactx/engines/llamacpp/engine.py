@@ -4,30 +4,21 @@ A node is the last id of a path. Its cell belongs to one slot for each leaf belo
 whole path. When slots or cells run out, leaves that were not used for longest are dropped; their nodes stay, without
 slots, and are read again when they are needed.
 
-What a prefix left in the context can be kept in a file. llama.cpp may read out of bounds in data that is damaged, so
-nothing is taken whose digest differs. A file is moved into place by a rename: processes may write the same one at once,
-and a killed one leaves a file that nobody reads. Errors of the disk are logged at debug level, and never raised.
+A recurrent layer has no cells, but one state of a slot after all that it has read. Such a state is copied, never taken
+back: trees are then read as copies of their text's slot (`StatesEngine`).
 """
 
-import glob
-import hashlib
-import logging
-import os
-import re
-import tempfile
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Optional
 
 import numpy as np
-import platformdirs
 
-from refactx.engines.engine import Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading
-from refactx.engines.llamacpp.library import NO_ROOM, Context, Entry, library, package_version
+from refactx.engines.engine import Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading, longest_paths
+from refactx.engines.llamacpp.library import NO_ROOM, Context, Entry
+from refactx.engines.llamacpp.prefixes import Prefixes
 from refactx.errors import ModelError
 
 
@@ -210,10 +201,7 @@ class Batch:
             if self._slots.drop_leaves(len(some)):
                 continue
             if len(some) == 1:
-                raise ModelError(
-                    f"the model's context of {self._context.cells:,} ids is full: give a larger one "
-                    "(--context), or write fewer texts at once"
-                )
+                raise context_is_full(self._context)
             half = len(some) // 2  # after the first half, leaves that were read in it can be dropped
             self._read(some[:half])
             self._read(some[half:])
@@ -322,144 +310,11 @@ def no_slot(context: Context) -> ModelError:
     )
 
 
-MOST_BYTES = 1 << 30
-"""All files of a folder together."""
-
-_FORM = b"RFXSTAT1"
-_DIGEST = hashlib.sha256
-_HEADER = len(_FORM) + _DIGEST().digest_size
-_SUFFIX, _PARTIAL = ".state", ".partial"
-_ABANDONED = 3600
-"""Seconds after which a file that is not complete is taken for that of a killed process."""
-_log = logging.getLogger(__name__)
-
-
-class StateFiles:
-    """The files of a `folder`, which is made when it is needed. `most`: the bytes of all files."""
-
-    def __init__(self, folder: Path, *, most: int = MOST_BYTES) -> None:
-        self._folder, self._most = folder, most
-
-    def read(self, key: bytes) -> memoryview | None:
-        """Return the state of a key; None if there is none, or if its file is damaged."""
-        path = self._path(key)
-        try:
-            if path.stat().st_size > _HEADER + self._most:
-                return None
-            content = memoryview(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except (OSError, MemoryError) as error:
-            _log.debug("cannot read %s: %r", path, error)
-            return None
-        state = content[_HEADER:]
-        if content[:_HEADER] != _header(key, state):
-            _log.debug("%s is damaged, and ignored", path)
-            return None
-        with suppress(OSError):  # a folder that cannot be written to
-            os.utime(path)
-        return state
-
-    def write(self, key: bytes, state: memoryview) -> None:
-        """Keep the state of a key, if it can be written, and remove files beyond the bound."""
-        if len(state) > self._most:
-            return
-        try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._write(self._path(key), _header(key, state), state)
-            self._tidy()
-        except OSError as error:
-            _log.debug("cannot keep a state in %s: %r", self._folder, error)
-
-    def _path(self, key: bytes) -> Path:
-        return self._folder / f"{key.hex()}{_SUFFIX}"
-
-    def _write(self, path: Path, header: bytes, state: memoryview) -> None:
-        number, name = tempfile.mkstemp(_PARTIAL, dir=self._folder)
-        partial = Path(name)
-        try:
-            with os.fdopen(number, "wb") as file:
-                file.write(header)
-                file.write(state)
-            partial.replace(path)
-        except BaseException:
-            with suppress(OSError):
-                partial.unlink()
-            raise
-
-    def _tidy(self) -> None:
-        """Remove the files used least recently beyond the bound, and those of killed processes."""
-        found, now = [], time.time()
-        for path in self._folder.iterdir():
-            with suppress(OSError):  # another process has removed it
-                stat = path.lstat()
-                if path.suffix == _SUFFIX:
-                    found.append((stat.st_mtime_ns, stat.st_size, path))
-                elif path.suffix == _PARTIAL and now - stat.st_mtime > _ABANDONED:
-                    path.unlink()
-        total = 0
-        for _, size, path in sorted(found, reverse=True):
-            total += size
-            if total > self._most:
-                with suppress(OSError):
-                    path.unlink()
-
-
-def _header(key: bytes, state: memoryview) -> bytes:
-    """Return what a file begins with: its form, and a digest that only this state has under this key."""
-    digest = _DIGEST(key)
-    digest.update(state)
-    return _FORM + digest.digest()
-
-
-LEAST = 16
-"""The fewest ids to keep. 16 are loaded in 0.5 ms, kept in 1 ms, and read by a small model in 50 ms (docs/decisions/0030)."""
-
-
-class Prefixes:
-    """The prefixes of a context in `files`. `kind`: what decides their states besides the ids, see `kind_of_states`."""
-
-    def __init__(self, context: Context, files: StateFiles, kind: str, *, least: int = LEAST) -> None:
-        self._context, self._files, self._least = context, files, least
-        self._kind = hashlib.sha256(kind.encode("utf-8", "surrogateescape")).digest()
-
-    def load(self, slot: int, ids: Sequence[int]) -> bool:
-        """Let an empty slot have the cells of ids. Return False if they are not kept, or if there is no room."""
-        if len(ids) < self._least:
-            return False
-        state = self._files.read(self._key(ids))
-        return state is not None and self._context.restore(slot, state, len(ids))
-
-    def save(self, slot: int, ids: Sequence[int]) -> None:
-        """Keep the cells of a slot that has read ids, if they can be written."""
-        if len(ids) >= self._least and (state := self._context.state(slot)):
-            self._files.write(self._key(ids), state)
-
-    def _key(self, ids: Sequence[int]) -> bytes:
-        return hashlib.sha256(self._kind + np.array(ids, "<i4").tobytes()).digest()
-
-
-def user_folder() -> Path:
-    """Return the folder in the user's cache."""
-    return platformdirs.user_cache_path("refactx") / "prefixes"
-
-
-def kind_of_states(file: str, context: Context, gpu_layers: int, long: bool) -> str:
-    """Describe what decides the states of a context. `file`: from `file_identity`, before the model was loaded.
-
-    `long`: whether the context is longer than the one that the model was trained with first: some models rotate by
-    other factors then. Neither the number of cells nor that of threads matters.
-    """
-    features = library().llama_print_system_info().decode("utf-8", "replace")
-    return repr((file, package_version(), features, context.exact, context.ids, gpu_layers, long))
-
-
-def file_identity(path: Path) -> str:
-    """Identify the contents of a model's files without reading them: by paths, sizes, and times of changes."""
-    split = re.fullmatch(r"(.+-)\d{5}(-of-\d{5}\.gguf)", path.name)
-    files = sorted(path.parent.glob(f"{glob.escape(split[1])}*{split[2]}")) if split else [path]
-    stats = [(file.resolve(), file.stat()) for file in files]
-    return repr([(str(file), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns) for file, stat in stats])
+def context_is_full(context: Context) -> ModelError:
+    """Return the error for an id too many."""
+    return ModelError(
+        f"the model's context of {context.cells:,} ids is full: give a larger one (--context), or write fewer texts at once"
+    )
 
 
 @dataclass
@@ -625,3 +480,175 @@ class LlamaCppEngine:
     def _release(self, slots: Iterable[int]) -> None:
         for slot in slots:
             self._slots.release(slot)
+
+
+class StatesEngine:
+    """An engine over a context of a model with recurrent layers; see `refactx.engines.engine.Engine`.
+
+    A slot has one state of such a layer, after all ids that it has read. A fork copies it, and a path of a tree is read
+    from a copy of its text's slot. Nothing is taken back, so there are no draft tokens. `ids`, `rows`, `prefixes`: as in
+    `LlamaCppEngine`. If a call fails, the sequences that it has fed must be dropped.
+    """
+
+    trees = TreeReading.ROWS
+    pads = False
+    can_forget = False
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        ids: int | None = None,
+        rows: int | None = None,
+        prefixes: Prefixes | None = None,
+    ) -> None:
+        self._context, self._prefixes = context, prefixes
+        self._ids, self._rows = min(ids or context.ids, context.ids), min(rows or context.rows, context.rows)
+        self._free = list(range(context.slots))
+        self._numbers = count()
+        self._sequences: dict[int, _Sequence] = {}
+        self._trees: dict[int, int] = {}  # the sequence of each
+
+    @property
+    def most_texts(self) -> int:
+        """A quarter of the context's slots, which are states of their own: the others are paths of trees."""
+        return max(1, self._context.slots // 4)
+
+    @property
+    def capacity(self) -> int:
+        return self._context.cells
+
+    def prefill(self, ids: Sequence[int]) -> int:
+        """Return a new sequence that has read `ids`. Raise ModelError if there is no room for it."""
+        sequence = self._add(0)
+        own = self._sequences[sequence]
+        if self._prefixes is not None and self._prefixes.load(own.slot, ids):
+            own.length = len(ids)
+        elif ids:
+            try:
+                self.feed([(sequence, Feed(ids))])
+            except BaseException:
+                self.drop(sequence)
+                raise
+            if self._prefixes is not None:
+                with suppress(MemoryError):
+                    self._prefixes.save(own.slot, ids)
+        return sequence
+
+    def feed(
+        self, feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree] = ()
+    ) -> tuple[list[Logits], list[TreeLogits]]:
+        if len({sequence for sequence, _ in feeds}) < len(feeds) or len({one.tree for one in trees}) < len(trees):
+            raise ValueError("a sequence or a tree is fed twice in one step")
+        waiting, copies, most = list[Waiting](), list[int](), shares([len(one.numbers) for one in trees], self._rows)
+        try:
+            logits = [self._add_ids(waiting, sequence, feed) for sequence, feed in feeds]
+            found = []
+            for n, (one, part) in enumerate(zip(trees, most, strict=True)):
+                found.append(self._add_paths(waiting, copies, one, part, len(self._free) // (len(trees) - n)))
+            self._read(waiting)
+        finally:
+            for slot in copies:
+                self._release(slot)
+        return logits, [TreeLogits(numbers, after[places]) for numbers, after, places in found]
+
+    def fork(self, sequence: int) -> int:
+        """Return a new sequence that has read the same ids. Raise ModelError if there are too many."""
+        own = self._sequences[sequence]
+        new = self._add(own.length)
+        self._context.copy(own.slot, self._sequences[new].slot, 0, own.length)
+        return new
+
+    def forget(self, sequence: int, count: int) -> None:
+        """Raise ValueError for any `count` but 0: a recurrent state cannot be taken back."""
+        if count:
+            raise ValueError(f"{count} ids cannot be taken back from a recurrent state: see can_forget")
+
+    def drop(self, sequence: int) -> None:
+        self._trees = {tree: other for tree, other in self._trees.items() if other != sequence}
+        self._release(self._sequences.pop(sequence).slot)
+
+    def tree(self, sequence: int, ahead: Sequence[int] = ()) -> int:
+        """Open a tree of continuations of a sequence. Raise ValueError for ids `ahead`, which would be taken back."""
+        self.forget(sequence, len(ahead))
+        number = next(self._numbers)
+        self._trees[number] = sequence
+        return number
+
+    def keep(self, tree: int, path: IdPath) -> int:
+        self.close(tree)
+        return 0
+
+    def close(self, tree: int) -> None:
+        del self._trees[tree]
+
+    def _add_ids(self, waiting: list[Waiting], sequence: int, feed: Feed) -> Logits:
+        """Add ids of a sequence. Return the array that gets the logits after the last ones."""
+        own, first = self._sequences[sequence], len(feed.ids) - feed.last
+        logits = np.empty((feed.last, self._context.vocabulary), np.float32)
+        for n, number in enumerate(feed.ids):
+            into = logits[n - first] if n >= first else None
+            waiting.append(Waiting(number, own.length + n, (own.slot,), into=into))
+        own.length += len(feed.ids)
+        return logits
+
+    def _add_paths(
+        self, waiting: list[Waiting], copies: list[int], asked: FeedTree, rows: int, slots: int
+    ) -> tuple[list[int], Logits, list[int]]:
+        """Add the longest paths of a tree in copies of its text: at least one, else at most as many as there are slots
+        and rows.
+
+        Return the numbers of wanted paths, the array that gets the logits, and the row of each path in it.
+        """
+        own, paths = self._sequences[self._trees[asked.tree]], asked.paths
+        longest, wanted = longest_paths(paths), dict[int, list[int]]()
+        for number in asked.numbers:
+            wanted.setdefault(longest[number], []).append(number)
+        numbers, ends = list[int](), dict[tuple[int, int], int]()  # the row after so many ids of a longest path
+        some = sorted(wanted, key=lambda number: len(paths[number]))[: max(1, slots)]
+        for n, leaf in enumerate(some):
+            if n and len(numbers) + len(wanted[leaf]) > rows:
+                some = some[:n]
+                break
+            numbers += wanted[leaf]
+            for number in wanted[leaf]:
+                ends.setdefault((leaf, len(paths[number])), len(ends))
+        logits = np.empty((len(ends), self._context.vocabulary), np.float32)
+        for leaf in some:
+            copies.append(slot := self._acquire())
+            self._context.copy(own.slot, slot, 0, own.length)
+            for n, number in enumerate(paths[leaf]):
+                row = ends.get((leaf, n + 1))
+                waiting.append(Waiting(number, own.length + n, (slot,), into=None if row is None else logits[row]))
+        return numbers, logits, [ends[longest[number], len(paths[number])] for number in numbers]
+
+    def _read(self, waiting: Sequence[Waiting]) -> None:
+        """Read ids, in as few calls as possible."""
+        begin = rows = 0
+        for end, one in enumerate(waiting, 1):
+            rows += one.into is not None
+            if end == len(waiting) or end - begin == self._ids or rows == self._rows:
+                self._decode(waiting[begin:end])
+                begin, rows = end, 0
+
+    def _decode(self, some: Sequence[Waiting]) -> None:
+        if self._context.decode([Entry(w.id, w.position, w.slots, w.into is not None) for w in some]) == NO_ROOM:
+            raise context_is_full(self._context)
+        wanted = [w.into for w in some if w.into is not None]
+        for into, row in zip(wanted, self._context.logits(len(wanted)) if wanted else (), strict=True):
+            into[:] = row
+
+    def _add(self, length: int) -> int:
+        number = next(self._numbers)
+        self._sequences[number] = _Sequence(self._acquire(), length)
+        return number
+
+    def _acquire(self) -> int:
+        """Return an empty slot. Raise ModelError if there is none."""
+        if not self._free:
+            raise no_slot(self._context)
+        return self._free.pop()
+
+    def _release(self, slot: int) -> None:
+        self._context.remove(slot)
+        self._free.append(slot)

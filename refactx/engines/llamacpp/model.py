@@ -29,15 +29,9 @@ from jinja2.utils import Namespace
 from tokenizers import AddedToken, Tokenizer
 
 from refactx.engines.engine import Engine, free_memory
-from refactx.engines.llamacpp.engine import (
-    LlamaCppEngine,
-    Prefixes,
-    StateFiles,
-    file_identity,
-    kind_of_states,
-    user_folder,
-)
+from refactx.engines.llamacpp.engine import LlamaCppEngine, StatesEngine
 from refactx.engines.llamacpp.library import MOST_SLOTS, Context, last_error, library
+from refactx.engines.llamacpp.prefixes import Prefixes, StateFiles, file_identity, kind_of_states, user_folder
 from refactx.errors import ModelError, TokenizerMismatchError
 from refactx.models.loading import check_chat_template
 from refactx.tokenizer import FactTokenizer
@@ -127,10 +121,12 @@ class Vocabulary:
 
 CELLS_A_TEXT = 1000 + 1100 + 1000 + 2500
 """Ids of a prompt, of both examples of the noisy channel, of an answer, and of a tree of continuations."""
+LEAST_STATES, MOST_STATES = 8, 64
+"""Slots of recurrent states: two texts with two paths each, and a tree of some sixty candidates."""
 _MULTIPLE = 256
 """llama.cpp makes contexts in multiples of it."""
-_HALF = 2
-"""A context may by default take the half of the free memory."""
+_HALF, _QUARTER = 2, 4
+"""A context may by default take the half of the free memory, recurrent states a quarter."""
 
 
 def cells(asked: int | None, texts: int, bytes_a_cell: int, free: int | None) -> int:
@@ -151,6 +147,17 @@ def cells(asked: int | None, texts: int, bytes_a_cell: int, free: int | None) ->
             f"{_gigabytes(free)} of memory are free: ask for a smaller context, or choose a smaller model"
         )
     return max(least, min(wanted, free // _HALF // bytes_a_cell // _MULTIPLE * _MULTIPLE))
+
+
+def states(most: int, bytes_a_state: int, free: int | None) -> int:
+    """Return the number of slots with recurrent states of their own: as many as a quarter of the memory holds, within
+    `LEAST_STATES` and `MOST_STATES`, and at most `most`. `free`: as in `cells`.
+
+    >>> states(256, 1 << 20, None), states(256, 100 << 20, 8 << 30), states(256, 1 << 30, 8 << 30)
+    (64, 20, 8)
+    """
+    fitting = MOST_STATES if free is None else free // _QUARTER // max(1, bytes_a_state)
+    return min(most, max(LEAST_STATES, min(MOST_STATES, fitting)))
 
 
 def cores() -> int:
@@ -189,7 +196,11 @@ class LlamaCppModel:
         lib, pointer = library(), weights.pointer
         self.path, self._weights, self.context = path, weights, context
         window = int(lib.llama_model_n_swa(pointer))
-        self.engine = LlamaCppEngine(context, can_forget=not 0 < window < context.cells, prefixes=prefixes)
+        self.engine: LlamaCppEngine | StatesEngine = (
+            StatesEngine(context, prefixes=prefixes)
+            if weights.has_states
+            else LlamaCppEngine(context, can_forget=not 0 < window < context.cells, prefixes=prefixes)
+        )
         self.vocabulary = Vocabulary(pointer, weights)
         template = lib.llama_model_chat_template(pointer, None)
         self.chat_template: str | None = template.decode("utf-8", "replace") if template else None
@@ -228,13 +239,15 @@ def load(
         model = load("qwen2.5-1.5b-instruct-q4_k_m.gguf")
         sequence = model.engine.prefill([1, 2, 3])
 
-    Raises ModelError if the file cannot be loaded, or is not a causal language model whose context can take back ids;
-    InputError if llama-cpp-python is not installed.
+    Raises ModelError if the file cannot be loaded, or is not a causal language model; InputError if llama-cpp-python is
+    not installed.
     """
     path = Path(path).expanduser()
     weights = _Weights(path, gpu_layers)
     weights.check()
     on_gpu = gpu_layers != 0 and library().llama_supports_gpu_offload()
+    if weights.has_states:
+        slots = states(slots, weights.bytes_a_state, None if on_gpu else free_memory())
     size = cells(context, texts, weights.bytes_a_cell, None if on_gpu else free_memory())
     made = Context(weights.pointer, weights, cells=max(size, slots), threads=threads or cores(), slots=slots)
     weights.check_context(made)
@@ -290,16 +303,28 @@ class _Weights:
         width = sum(int(self.value(f"{kind}.attention.{part}_length") or default) for part in ("key", "value"))
         return max(1, layers * int(lib.llama_model_n_head_kv(model)) * width * _FLOAT16)
 
+    @property
+    def has_states(self) -> bool:
+        """Whether layers of the model are recurrent."""
+        lib, model = self._lib, self.pointer
+        return bool(lib.llama_model_is_recurrent(model) or lib.llama_model_is_hybrid(model))
+
+    @property
+    def bytes_a_state(self) -> int:
+        """The bytes of the states of a slot, float32, as far as the file's fields tell: those of state-space layers
+        and delta nets, of RWKV, and of short convolutions. No less than if all layers were recurrent."""
+        kind, width = self.value("general.architecture"), int(self._lib.llama_model_n_embd(self.pointer))
+        inner = int(self.value(f"{kind}.ssm.inner_size") or 0)
+        kept = int(self.value(f"{kind}.ssm.state_size") or 0) + int(self.value(f"{kind}.ssm.conv_kernel") or 0)
+        head = int(self.value(f"{kind}.wkv.head_size") or 0) + 2
+        convolved = int(self.value(f"{kind}.shortconv.l_cache") or 0)
+        return int(self._lib.llama_model_n_layer(self.pointer)) * (inner * kept + width * max(head, convolved)) * 4
+
     def check(self) -> None:
-        """Raise ModelError unless this is a causal language model whose context can take back ids."""
+        """Raise ModelError unless this is a causal language model."""
         lib, model = self._lib, self.pointer
         if lib.llama_model_has_encoder(model) or not lib.llama_model_has_decoder(model):
             raise ModelError(f"{self._path} has an encoder: choose a decoder-only instruct model")
-        if lib.llama_model_is_recurrent(model) or lib.llama_model_is_hybrid(model):
-            raise ModelError(
-                f"{self._path} is a recurrent model, and llama.cpp cannot take back ids that such a model has read: "
-                f"{_OTHER_ENGINE}, or choose another model"
-            )
         if lib.llama_model_is_diffusion(model):
             raise ModelError(f"{self._path} is a diffusion model: choose a decoder-only instruct model")
         if not lib.llama_vocab_type(lib.llama_model_get_vocab(model)):

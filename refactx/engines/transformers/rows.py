@@ -35,7 +35,7 @@ from transformers.cache_utils import (
     LinearAttentionLayer,
 )
 
-from refactx.engines.engine import Engine, Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading
+from refactx.engines.engine import Engine, Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading, longest_paths
 from refactx.engines.transformers.engine import OURS, PackedEngine, to_numpy
 from refactx.engines.transformers.processor import check_model, check_tokenizer
 from refactx.errors import InputError, ModelError
@@ -96,7 +96,7 @@ def longest_chunk(model: Any, name: str) -> int:
     return _longest_chunks.setdefault(model, most)
 
 
-ALIKE, ALIKE_HALF = 0.003, 0.1
+ALIKE, ALIKE_HALF = 0.01, 0.1
 """Logits of two ways to read a text are the same if their difference is less than this share of their spread, for 32 bits
 and for 16."""
 
@@ -476,7 +476,7 @@ class RowsEngine:
         """Read some wanted paths as rows of one batch."""
         own, paths = self._trees[asked.tree], asked.paths
         by_row: dict[int, list[int]] = {}  # the numbers of the wanted paths, by the longest path that has them
-        longest = _longest(paths)
+        longest = longest_paths(paths)
         for number in asked.numbers:
             by_row.setdefault(longest[number], []).append(number)
         rows = list(by_row)
@@ -535,17 +535,6 @@ class RowsEngine:
     def _alone(self, sequence: int) -> ChunkedModel:
         """Return a model with one row for a sequence, which leaves its batch if that has others."""
         return self._batch_of([sequence]).model
-
-
-def _longest(paths: Sequence[IdPath]) -> list[int]:
-    """Return for each path the number of the longest of `paths` that begins with it."""
-    numbers = {path: number for number, path in enumerate(paths)}
-    longest = dict[IdPath, int]()
-    for path in sorted(numbers, key=len, reverse=True):
-        for end in range(len(path), 0, -1):
-            if longest.setdefault(path[:end], numbers[path]) != numbers[path]:
-                break
-    return [longest[path] for path in paths]
 
 
 def first_pass(rows: Sequence[Sequence[int]]) -> list[int]:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from support.llamacpp.tiny_gguf import LAYERS, WIDTH, write_tiny_gguf
-from support.llamacpp.tiny_gguf import tensors as llama_tensors
+from support.llamacpp.tiny_gguf import write_tiny_gguf
 
 from refactx.engines.engine import Feed, FeedTree, Logits
 
@@ -19,8 +18,9 @@ pytest.importorskip("llama_cpp")
 from support.llamacpp.twins import plain_logits, tiny_context
 
 from refactx.engines.llamacpp import LlamaCppEngine, LlamaCppModel, load
-from refactx.engines.llamacpp.engine import LEAST, Prefixes, StateFiles, file_identity, kind_of_states
+from refactx.engines.llamacpp.engine import StatesEngine
 from refactx.engines.llamacpp.library import Context
+from refactx.engines.llamacpp.prefixes import LEAST, Prefixes, StateFiles, file_identity, kind_of_states
 
 if TYPE_CHECKING:
     from refactx.engines.llamacpp.library import Entry
@@ -46,7 +46,7 @@ def engine(folder: Path, kind: str = "tiny", slots: int = 8, cells: int = 512) -
     return LlamaCppEngine(context, prefixes=Prefixes(context, StateFiles(folder), kind))
 
 
-def after(one: LlamaCppEngine, sequence: int, ids: Sequence[int] = (6, 7, 8)) -> Logits:
+def after(one: LlamaCppEngine | StatesEngine, sequence: int, ids: Sequence[int] = (6, 7, 8)) -> Logits:
     """The logits after ids that a fork of a sequence reads."""
     fork = one.fork(sequence)
     [logits], _ = one.feed([(fork, Feed(ids, last=len(ids)))])
@@ -160,28 +160,22 @@ def test_without_room_leaves_of_trees_make_some(tmp_path: Path) -> None:
         one.prefill(TEXT)
 
 
-def test_a_model_with_a_sliding_window_loads_prefixes_longer_than_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: list[int]
-) -> None:
-    """llama.cpp keeps the cells in the window alone for the layers that have one."""
-
-    def tensors(size: int) -> dict[str, tuple[int, ...]]:
-        norms = {
-            f"blk.{n}.post_{part}.weight": (WIDTH,) for n in range(LAYERS) for part in ("attention_norm", "ffw_norm")
-        }
-        shapes = llama_tensors(size) | norms
-        del shapes["output.weight"]
-        return shapes
-
-    monkeypatch.setattr("support.llamacpp.tiny_gguf.tensors", tensors)
-    fields = {"attention.sliding_window": 32, "attention.key_length": 32, "attention.value_length": 32}
-    path = write_tiny_gguf(tmp_path / "tiny.gguf", architecture="gemma2", fields=fields)
+@pytest.mark.parametrize("architecture", ["gemma2", "mamba", "lfm2"])
+def test_a_model_with_windows_or_states_loads_prefixes(architecture: str, tmp_path: Path, passes: list[int]) -> None:
+    """llama.cpp keeps the cells in a window alone for the layers that have one, and the last state of others."""
+    fields = {"attention.sliding_window": 32} if architecture == "gemma2" else {}
+    path = write_tiny_gguf(tmp_path / "tiny.gguf", architecture=architecture, fields=fields)
     model = load(path, context=512, threads=1, keep_prefixes=False)
     assert not model.engine.can_forget
     found = []
     for _ in range(2):
         context = Context(*model.weights, cells=512, threads=1, slots=8, ids=64, exact=True)
-        one = LlamaCppEngine(context, can_forget=False, prefixes=Prefixes(context, StateFiles(tmp_path), "gemma"))
+        prefixes = Prefixes(context, StateFiles(tmp_path), architecture)
+        one = (
+            StatesEngine(context, prefixes=prefixes)
+            if isinstance(model.engine, StatesEngine)
+            else LlamaCppEngine(context, can_forget=False, prefixes=prefixes)
+        )
         passes.clear()
         found.append(after(one, one.prefill(TEXT)))
     assert len(passes) == 1
@@ -233,7 +227,7 @@ def test_the_next_process_finds_a_prefix(tmp_path: Path) -> None:
 
 
 def test_what_decides_a_state_is_in_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    context, module = tiny_context(4, 256), "refactx.engines.llamacpp.engine"
+    context, module = tiny_context(4, 256), "refactx.engines.llamacpp.prefixes"
     first = kind_of_states("file", context, 0, False)
     kinds = [first, *(kind_of_states(*one) for one in (("x", context, 0, False), ("file", context, 9, False)))]
     kinds.append(kind_of_states("file", context, 0, True))

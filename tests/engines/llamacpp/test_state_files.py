@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from refactx.engines.llamacpp.engine import StateFiles
+from refactx.engines.llamacpp.prefixes import StateFiles
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 STATE = memoryview(bytes(range(256)) * 20)
@@ -113,7 +113,7 @@ def test_a_read_only_folder_is_read(
         raise OSError(errno.EROFS, "Read-only file system")
 
     for name in ("os.utime", "tempfile.mkstemp"):
-        monkeypatch.setattr(f"refactx.engines.llamacpp.engine.{name}", refuse)
+        monkeypatch.setattr(f"refactx.engines.llamacpp.prefixes.{name}", refuse)
     assert files.read(KEY) == STATE
     with caplog.at_level(logging.DEBUG, "refactx"):
         files.write(OTHER, STATE)
@@ -124,7 +124,7 @@ def test_a_read_only_folder_is_read(
 def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
     code = (
         "import resource, signal, sys\nfrom pathlib import Path\n"
-        "from refactx.engines.llamacpp.engine import StateFiles\n"
+        "from refactx.engines.llamacpp.prefixes import StateFiles\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         f"StateFiles(Path({str(tmp_path)!r})).write({KEY!r}, memoryview(bytes(5000)))"
@@ -135,7 +135,7 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
 
 def test_processes_that_write_at_once_leave_one_whole_file(tmp_path: Path) -> None:
     code = (
-        "from pathlib import Path\nfrom refactx.engines.llamacpp.engine import StateFiles\n"
+        "from pathlib import Path\nfrom refactx.engines.llamacpp.prefixes import StateFiles\n"
         f"files = StateFiles(Path({str(tmp_path)!r}))\n"
         "for n in range(200):\n"
         f"    files.write({KEY!r}, memoryview(bytes([n]) * 50_000))\n"

@@ -7,7 +7,7 @@ in `WRITERS` (what writes texts with it).
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,14 @@ class Twins:
 
     `add`: reads prompts, together if the engine can, and returns their sequences; `logits`: returns those after each of
     the ids, float32[ids, vocabulary], without the engine's caches; `held`: returns how many sequences and trees the
-    engine has.
+    engine has; `tolerance`: by how much logits may differ, since engines add in another order.
     """
 
     engine: Engine
     add: Callable[[Sequence[list[int]]], list[int]]
     logits: Callable[[Sequence[int]], Logits]
     held: Callable[[], int]
+    tolerance: float = 1e-4
 
 
 def table_twins(size: int = VOCABULARY, seed: int = 0, offset: float = 1.0) -> Twins:
@@ -81,13 +82,14 @@ def transformers_twins(model: Any, kind: Callable[[Any], PackedEngine | RowsEngi
     return Twins(engine, add, logits, held)
 
 
-def llamacpp_twins(seed: int = 0) -> Twins:
+def llamacpp_twins(seed: int = 0, architecture: str = "llama") -> Twins:
     """The twins over a tiny GGUF model. The test is skipped if llama.cpp is not installed."""
     from support.llamacpp.twins import llamacpp_twins
 
-    engine, add, logits = llamacpp_twins(seed=seed)
+    engine, add, logits = llamacpp_twins(seed=seed, architecture=architecture)
     own: Any = engine
-    return Twins(engine, add, lambda ids: logits(list(ids)), lambda: len(own._sequences) + len(own._trees))
+    tolerance = 0.005 if architecture == "gemma2" else 1e-4  # GELU by a table of half precision
+    return Twins(engine, add, lambda ids: logits(list(ids)), lambda: len(own._sequences) + len(own._trees), tolerance)
 
 
 @cache
@@ -99,7 +101,7 @@ def prefix_folder() -> Path:
 def loading_twins() -> Twins:
     """The twins over a tiny GGUF model, which load the prefixes that one of them has read."""
     twins = llamacpp_twins()
-    from refactx.engines.llamacpp.engine import Prefixes, StateFiles
+    from refactx.engines.llamacpp.prefixes import Prefixes, StateFiles
 
     own: Any = twins.engine
     own._prefixes = Prefixes(own._context, StateFiles(prefix_folder()), "tiny", least=1)
@@ -137,6 +139,9 @@ ENGINES: dict[str, Callable[[], Twins]] = {
     "transformers, packed": lambda: transformers_twins(masked_model(), PackedEngine),
     "transformers, rows": lambda: transformers_twins(unmasked_model(), RowsEngine),
     "llama.cpp": llamacpp_twins,
+    "llama.cpp, windows": partial(llamacpp_twins, architecture="gemma2"),
+    "llama.cpp, recurrent": partial(llamacpp_twins, architecture="mamba"),
+    "llama.cpp, hybrid": partial(llamacpp_twins, architecture="lfm2"),
     "llama.cpp, prefixes on disk": loading_twins,
 }
 
@@ -145,6 +150,7 @@ WRITERS: dict[str, Callable[[int], Twins]] = {
     "transformers, packed": lambda seed: transformers_twins(masked_model(seed), PackedEngine),
     "transformers, rows": lambda seed: transformers_twins(masked_model(seed), RowsEngine),
     "llama.cpp": lambda seed: llamacpp_twins(seed % 4),
+    "llama.cpp, hybrid": lambda seed: llamacpp_twins(seed % 4, "lfm2"),
 }
 """Engines over the vocabulary of the tiny tokenizer, random by a seed. The table's offsets are small, so that draft
 tokens are often right."""

@@ -15,6 +15,38 @@ TEMPLATE = (
     "{% if add_generation_prompt %}{{ bos_token + 'assistant: ' }}{% endif %}"
 )
 NORMAL, CONTROL = 1, 3  # types of tokens
+STATE, KERNEL, RANK = 8, 4, 4
+FIELDS: dict[str, dict[str, int]] = {
+    "gemma2": {
+        "attention.sliding_window": 6,
+        "attention.key_length": WIDTH // HEADS,
+        "attention.value_length": WIDTH // HEADS,
+    },
+    "mamba": {
+        f"ssm.{n}": v
+        for n, v in zip(
+            ("conv_kernel", "inner_size", "state_size", "time_step_rank"), (KERNEL, 2 * WIDTH, STATE, RANK), strict=True
+        )
+    },
+    "lfm2": {"shortconv.l_cache": 3},
+}
+"""What an architecture needs: a window, the sizes of state-space layers, or of short convolutions."""
+MAMBA: dict[str, tuple[int, ...]] = {
+    "ssm_in.weight": (4 * WIDTH, WIDTH),
+    "ssm_conv1d.weight": (2 * WIDTH, KERNEL),
+    "ssm_conv1d.bias": (2 * WIDTH,),
+    "ssm_x.weight": (RANK + 2 * STATE, 2 * WIDTH),
+    "ssm_dt.weight": (2 * WIDTH, RANK),
+    "ssm_dt.bias": (2 * WIDTH,),
+    "ssm_a": (2 * WIDTH, STATE),
+    "ssm_d": (2 * WIDTH,),
+    "ssm_out.weight": (WIDTH, 2 * WIDTH),
+}
+CONVOLUTION: dict[str, tuple[int, ...]] = {
+    "shortconv.conv.weight": (WIDTH, 3),
+    "shortconv.in_proj.weight": (3 * WIDTH, WIDTH),
+    "shortconv.out_proj.weight": (WIDTH, WIDTH),
+}
 
 
 def write_tiny_gguf(
@@ -37,10 +69,10 @@ def write_tiny_gguf(
     writer.add_block_count(LAYERS)
     writer.add_feed_forward_length(INNER)
     writer.add_head_count(HEADS)
-    writer.add_head_count_kv(1)
+    writer.add_head_count_kv([0, 1] if architecture == "lfm2" else 1)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_dimension_count(WIDTH // HEADS)
-    for name, value in (fields or {}).items():
+    for name, value in {**FIELDS.get(architecture, {}), **(fields or {})}.items():
         writer.add_uint32(f"{architecture}.{name}", value)
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
@@ -50,9 +82,11 @@ def write_tiny_gguf(
     for name, text in {"bos": "<s>", "eos": "</s>", "pad": "<pad>"}.items():
         getattr(writer, f"add_{name}_token_id")(tokens.index(text))
     writer.add_chat_template(template)
-    for name, shape in tensors(len(tokens)).items():
+    for name, shape in tensors(len(tokens), architecture).items():
         random = np.random.default_rng([seed, *name.encode()])
         values = np.ones(shape) if len(shape) == 1 else random.normal(size=shape) / np.sqrt(shape[-1])
+        if name.endswith("ssm_a"):  # the rates at which states fade
+            values = -np.abs(values)
         writer.add_tensor(name, values.astype(np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -71,16 +105,26 @@ def vocabulary() -> tuple[list[str], list[int], list[str]]:
     return tokens, kinds, [" ".join(pair) for pair in form["model"]["merges"]]
 
 
-def tensors(size: int) -> dict[str, tuple[int, ...]]:
+def tensors(size: int, architecture: str) -> dict[str, tuple[int, ...]]:
     """The names and shapes of a model's tensors."""
     key = WIDTH // HEADS
-    layer = {"attn_norm": (WIDTH,), "ffn_norm": (WIDTH,), "attn_q": (WIDTH, WIDTH), "attn_output": (WIDTH, WIDTH)}
-    layer |= {"attn_k": (key, WIDTH), "attn_v": (key, WIDTH), "ffn_down": (WIDTH, INNER)}
-    layer |= {"ffn_gate": (INNER, WIDTH), "ffn_up": (INNER, WIDTH)}
-    layers = {f"blk.{n}.{name}.weight": shape for n in range(LAYERS) for name, shape in layer.items()}
+    norms = {"attn_norm.weight": (WIDTH,), "ffn_norm.weight": (WIDTH,)}
+    forward = {"ffn_down.weight": (WIDTH, INNER), "ffn_gate.weight": (INNER, WIDTH), "ffn_up.weight": (INNER, WIDTH)}
+    attention = {"attn_q.weight": (WIDTH, WIDTH), "attn_output.weight": (WIDTH, WIDTH)}
+    attention |= {"attn_k.weight": (key, WIDTH), "attn_v.weight": (key, WIDTH)}
+    plain = norms | forward | attention
+    layers: list[dict[str, tuple[int, ...]]] = [plain, plain]
+    if architecture == "gemma2":
+        layers = [plain | {"post_attention_norm.weight": (WIDTH,), "post_ffw_norm.weight": (WIDTH,)}] * LAYERS
+    elif architecture == "mamba":
+        layers = [{"attn_norm.weight": (WIDTH,), **MAMBA}] * LAYERS
+    elif architecture == "lfm2":
+        keys = {"attn_q_norm.weight": (key,), "attn_k_norm.weight": (key,)}
+        layers = [norms | forward | CONVOLUTION, plain | keys]
+    norm = "token_embd_norm" if architecture == "lfm2" else "output_norm"
     return {
         "token_embd.weight": (size, WIDTH),
-        "output_norm.weight": (WIDTH,),
-        "output.weight": (size, WIDTH),
-        **layers,
+        f"{norm}.weight": (WIDTH,),
+        **({} if architecture == "gemma2" else {"output.weight": (size, WIDTH)}),  # it has those of its embeddings
+        **{f"blk.{n}.{name}": shape for n, layer in enumerate(layers) for name, shape in layer.items()},
     }
