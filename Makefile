@@ -1,6 +1,8 @@
 # The project's commands. Those that need the environment set it up first.
 PYTHON ?= python3
 VENV := .venv
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile
+ALL := -m "not slow"
 SLOW := -m slow -o timeout=5400
 SECONDS ?= 300
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
@@ -9,19 +11,22 @@ READY := $(VENV)/.ready
 VLLM := .venv-vllm
 CLIENTS := .venv-clients
 
-.PHONY: demo llamacpp test fuzz test-slow test-serve test-page test-cluster test-spark test-vllm lint package bench docs format clean
+.PHONY: demo llamacpp test test-long fuzz test-slow test-serve test-page test-cluster test-spark test-vllm lint package bench docs format clean
 
 demo: $(READY) $(VENV)/.llamacpp-wheel ## install, get the demo model, ingest the sample, ask three questions
 	$(BIN)/python -m refactx.cli.demo
 
 llamacpp: $(VENV)/.llamacpp ## llama.cpp, by a wheel if pip finds one, else built by a compiler in some minutes
 
-test: $(READY) ## the tests except the slow ones; ARGS=tests/decoding: one folder, in one process
-	$(BIN)/python -m pytest -q $(if $(ARGS),$(ARGS),-n auto --maxprocesses 4 --dist loadfile)
+test: $(READY) ## the tests except the long and slow ones; ARGS=tests/decoding: all but slow ones of a folder
+	$(BIN)/python -m pytest -q $(if $(ARGS),$(ALL) $(ARGS),$(PARALLEL))
+
+test-long: $(READY) ## all tests except the slow ones; CI runs it
+	$(BIN)/python -m pytest -q $(ALL) $(PARALLEL)
 
 fuzz: $(READY) ## property tests with new examples, for SECONDS; SEED=number repeats a run
 	@echo "make fuzz SEED=$(SEED) SECONDS=$(SECONDS)"
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --hypothesis-profile=fuzz --hypothesis-seed=$(SEED) \
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 4 $(ALL) --hypothesis-profile=fuzz --hypothesis-seed=$(SEED) \
 		--fuzz-seconds=$(SECONDS) -rfE
 
 test-slow: $(READY) ## the long crash and scale tests

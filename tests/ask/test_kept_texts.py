@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.table_engine import TableEngine
@@ -108,6 +109,7 @@ def test_what_a_writer_that_was_given_up_had_read_is_not_kept() -> None:
     assert model.engine.read == {}
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 999), capacity=st.sampled_from([None, 900, 250, 150]))
 def test_prefixes_that_do_not_fit_beside_others_take_their_room(seed: int, capacity: int | None) -> None:
     draw, model = random.Random(seed), Model(seed, capacity, CountedOnce)

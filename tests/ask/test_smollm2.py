@@ -47,6 +47,7 @@ def grounded(smollm2_folder: Path, tokenizer: Any, index: MemoryIndex) -> Ground
     return ground(model, tokenizer, index)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "mode",
     [

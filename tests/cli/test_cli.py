@@ -47,6 +47,7 @@ def test_ingest_prints_one_document_whose_totals_add_up(db_url: str, smollm2_fol
     assert report["seconds"] > 0
 
 
+@pytest.mark.long
 def test_facts_shows_continuations_also_inside_a_token(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
     assert run_refactx("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url).returncode == 0
 
@@ -67,6 +68,7 @@ def test_facts_shows_continuations_also_inside_a_token(db_url: str, smollm2_fold
     assert follow("<Ann Lee> <occupation> <king> .") == []
 
 
+@pytest.mark.long
 def test_index_list_show_verify_drop(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
     ingest = ("ingest", facts_file, "--tokenizer", smollm2_folder, "--index", "people", "--db", db_url)
     assert run_refactx(*ingest).returncode == 0
@@ -94,6 +96,7 @@ def output_of(*arguments: object) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_an_index_lives_append_forget_compact_and_a_second_tokenizer(
     db_url: str, smollm2_folder: Path, facts_file: Path, tmp_path: Path
 ) -> None:
@@ -140,6 +143,7 @@ def test_options_that_exclude_each_other_are_reported(arguments: list[str], mess
     assert message in f"{done.output} {done.exception}"
 
 
+@pytest.mark.long
 def test_verify_finds_a_row_changed_by_hand(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
     run_refactx("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url)
     with psycopg.connect(db_url) as connection:
@@ -155,6 +159,7 @@ def test_verify_finds_a_row_changed_by_hand(db_url: str, smollm2_folder: Path, f
     assert "row 00" in complains("facts", "<", "--db", db_url)
 
 
+@pytest.mark.long
 def test_the_sample_has_real_facts(sample_url: str) -> None:
     done = run_refactx("facts", "<Alaska", "--db", sample_url, "--json")
     (subject,) = json.loads(done.stdout)["completions"][:1]
@@ -165,6 +170,7 @@ def test_the_sample_has_real_facts(sample_url: str) -> None:
     assert f"{subject['text']} <capital>" in [entry["text"] for entry in predicates["completions"]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("content", "name", "expected"),
     [
@@ -259,6 +265,7 @@ def test_a_wrong_address_is_one_line_of_a_command() -> None:
     assert "127.0.0.1:1/kb: " in complains("facts", "<", "--db", "postgresql://\x1bme:secret@127.0.0.1:1/kb")
 
 
+@pytest.mark.long
 def test_an_unknown_index_is_reported_with_the_existing_ones(sample_url: str) -> None:
     said = complains("facts", "<", "--index", "nope", "--db", sample_url)
     assert f"no index 'nope' in {shown_address(sample_url)} (there are: default)" in said
@@ -279,6 +286,7 @@ def test_a_question_of_white_space_is_reported_before_anything_is_loaded(sample_
     assert "question" in complains("ask", "  \n", "--model", "demo", "--db", sample_url)
 
 
+@pytest.mark.long
 def test_ask_answers_with_facts_of_the_index(sample_url: str, smollm2_folder: Path) -> None:
     command = ("ask", "What is the capital of Alaska?", "--model", smollm2_folder, "--db", sample_url)
     done = run_refactx(*command, "--max-new-tokens", 100, "--json")
@@ -296,12 +304,14 @@ def test_ask_answers_with_facts_of_the_index(sample_url: str, smollm2_folder: Pa
         assert fact["text"] in plain.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_free_asks_without_an_index(smollm2_folder: Path) -> None:
     done = run_refactx("ask", "Who are you?", "--model", smollm2_folder, "--free", "--max-new-tokens", 8, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["facts"] == []
 
 
+@pytest.mark.long
 def test_ask_refuses_an_index_of_another_tokenizer(
     db_url: str, smollm2_folder: Path, facts_file: Path, tmp_path: Path
 ) -> None:

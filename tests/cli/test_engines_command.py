@@ -85,6 +85,7 @@ def test_transformers_can_be_asked_for(gguf: Path) -> None:
     assert one["tokens"] == other["tokens"] == 10
 
 
+@pytest.mark.long
 def test_mistakes_are_one_clear_line(gguf: Path, url: str, tmp_path: Path, tiny_folder: Path) -> None:
     half, text = tmp_path / "half.gguf", tmp_path / "text.gguf"
     half.write_bytes(gguf.read_bytes()[: gguf.stat().st_size // 2])

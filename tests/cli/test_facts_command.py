@@ -20,6 +20,7 @@ def run(*arguments: object) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_the_text_of_an_index_can_be_ingested_again(db_url: str, smollm2_folder: Path, tmp_path: Path) -> None:
     def export(index: str) -> list[str]:
         return run("facts", "--all", "--index", index, "--db", db_url).splitlines()

@@ -27,6 +27,7 @@ def test_there_are_pages_with_python() -> None:
     assert all("refactx" in "".join(blocks(page, "python")) for page in RUN)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", RUN, ids=name_of)
 def test_the_blocks_run(
     page: Path,

@@ -36,6 +36,7 @@ def test_the_page_has_examples() -> None:
     assert len(EXAMPLES) >= 6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("files", "command", "facts"), EXAMPLES, ids=[next(iter(files)) for files, *_ in EXAMPLES])
 def test_an_example_makes_its_facts(
     module_url: str,

@@ -179,6 +179,7 @@ def row(name: str, caplog: pytest.LogCaptureFixture) -> str:
     return " | ".join([f"| {name}", read_as, *("yes" if cell else "no" for cell in cells)]) + " |"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_the_page_says_what_an_architecture_can_do(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "refactx"):

@@ -226,6 +226,7 @@ class Program(RuleBasedStateMachine):
         np.testing.assert_allclose(logits, plain, rtol=0, atol=self.twins.tolerance)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES.keys())
 @torch.no_grad()
 def test_random_programs_give_the_logits_of_plain_passes(make: Callable[[], Twins]) -> None:

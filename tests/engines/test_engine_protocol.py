@@ -62,6 +62,7 @@ def likelihood(twins: Twins, before: Sequence[int], ids: Sequence[int]) -> float
     return float((logits[range(len(ids)), list(ids)] - np.log(np.exp(logits).sum(-1))).sum())
 
 
+@pytest.mark.long
 @EVERY_ENGINE
 @options(max_examples=25)
 @given(

@@ -88,6 +88,7 @@ class TestTogether:
         for one, other in self.check(table(seed), many):
             assert one.job.passes == other.job.passes, "those that read for it"
 
+    @pytest.mark.long
     @pytest.mark.parametrize("make", WRITERS.values(), ids=WRITERS.keys())
     @pytest.mark.parametrize("seed", range(2))
     def test_with_every_engine(self, make: Callable[[int], Twins], seed: int) -> None:

@@ -76,6 +76,7 @@ def scores(report: dict[str, Any]) -> Any:
     return report["questions"], sorted(lines, key=lambda line: line["key"])
 
 
+@pytest.mark.long
 def test_machines_that_share_a_folder_give_the_report_of_one(db_url: str, tmp_path: Path) -> None:
     facts = tmp_path / "facts.txt"
     facts.write_text("<Ann> <p> <b> .\n<Ann> <p> <c> .\n")

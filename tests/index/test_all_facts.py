@@ -44,6 +44,7 @@ changes = st.lists(
 )
 
 
+@pytest.mark.long
 @given(changes)
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_they_are_the_facts_that_were_appended_and_not_forgotten(

@@ -103,6 +103,7 @@ def test_a_walk_and_its_sparql_have_the_same_rows(living: LivingIndex) -> None:
                 assert set(answer_query(read_back, facts).result.values) == set(answered.result.values)
 
 
+@pytest.mark.long
 def test_a_store_has_the_graph_as_it_was_published(living: LivingIndex, tmp_path: Path) -> None:
     def rows(query: str) -> list[str]:
         done = run_refactx(

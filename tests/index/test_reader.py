@@ -102,6 +102,7 @@ def test_a_forked_child_makes_its_own_connections(sample_url: str, some_facts: l
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
+@pytest.mark.long
 def test_no_answer_is_lost_when_the_server_restarts(smollm2_folder: Path, sample: Path) -> None:
     home = new_home()
     try:
@@ -118,6 +119,7 @@ def test_no_answer_is_lost_when_the_server_restarts(smollm2_folder: Path, sample
         remove_home(home)
 
 
+@pytest.mark.long
 def test_an_index_that_is_replaced_while_it_is_read_is_an_error(
     db_url: str, smollm2_folder: Path, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ def build(name: str, source: object, tiny: Path, **options: Any) -> Any:
     return refactx.build_index(name, source, tokenizer=str(tiny), replace=True, workers=1, **options)
 
 
+@pytest.mark.long
 def test_triples_are_facts_and_are_appended_and_forgotten(tiny: Path) -> None:
     triples = [("Ann", "works for", "Acme"), ("Acme", "founded", 1999), ("Acme", "since", datetime.date(1999, 1, 2))]
     result = build("acme", iter(triples), tiny, inverse=True)
@@ -80,6 +81,7 @@ class _Capsule:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "wrap", [_Capsule, lambda table: table, lambda table: type("Frame", (), {"to_arrow": lambda _: table})()]
 )
@@ -110,6 +112,7 @@ def test_a_graph_of_rdflib_is_read_as_its_triples(tiny: Path) -> None:
     assert rows("graph") == {("Ann Lee", "works for", "acme", one, predicate, "http://x.org/acme", "entity")}
 
 
+@pytest.mark.long
 def test_databases_are_read_by_a_query(tiny: Path, module_url: str, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "x.db") as lite:
         lite.execute("CREATE TABLE facts (s, p, o)")
@@ -154,6 +157,7 @@ def command(*words: str) -> str:
     return done.output
 
 
+@pytest.mark.long
 def test_the_command_line_and_its_changes_find_the_options_of_the_ingest(tiny: Path, tmp_path: Path) -> None:
     (tmp_path / "products.csv").write_text("id,name,supplier,tags\n11,Chai,1,hot|black\n")
     (tmp_path / "suppliers.csv").write_text("id,name,city\n1,Exotic,London\n2,Nagoya,\n")
@@ -175,6 +179,7 @@ def test_the_command_line_and_its_changes_find_the_options_of_the_ingest(tiny: P
     assert facts("shop") == {("Chai", "tags", "black"), ("Exotic", "city", "London")}
 
 
+@pytest.mark.long
 def test_an_edge_list_is_appended_to_with_and_without_labels(tiny: Path, tmp_path: Path) -> None:
     (tmp_path / "e.txt").write_text("/m/1\t/film/film/genre\t/m/2\n")
     (tmp_path / "l.txt").write_text("/m/1\tAlien\n/m/2\thorror\n")
@@ -216,6 +221,7 @@ def published() -> Store:
     return store
 
 
+@pytest.mark.long
 def test_a_graph_at_an_endpoint_is_read_page_by_page(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ def count_tables(url: str) -> int:
         return int(row[0]) if row else 0
 
 
+@pytest.mark.long
 def test_killed_while_loading_it_leaves_no_index_and_the_next_run_finishes(
     db_url: str, smollm2_folder: Path, many_facts: Path, session_home: Path
 ) -> None:
@@ -45,6 +46,7 @@ def test_killed_while_loading_it_leaves_no_index_and_the_next_run_finishes(
     assert list((session_home / "work").iterdir()) == []
 
 
+@pytest.mark.long
 def test_what_a_killed_ingest_left_can_be_dropped(db_url: str, smollm2_folder: Path, many_facts: Path) -> None:
     process = start("ingest", many_facts, "--tokenizer", smollm2_folder, "--db", db_url)
     wait_for(lambda: state_of(db_url) == "building")
@@ -57,6 +59,7 @@ def test_what_a_killed_ingest_left_can_be_dropped(db_url: str, smollm2_folder: P
     assert count_tables(db_url) == 0
 
 
+@pytest.mark.long
 def test_killed_while_replacing_the_old_index_stays(
     db_url: str, smollm2_folder: Path, many_facts: Path, tmp_path: Path
 ) -> None:
@@ -95,6 +98,7 @@ def commits(url: str) -> bool:
         return connection.execute(statement).fetchone() is not None
 
 
+@pytest.mark.long
 def test_interrupted_in_the_commit_of_a_replacement_the_new_index_is_there(
     db_url: str, smollm2_folder: Path, tmp_path: Path
 ) -> None:
@@ -113,6 +117,7 @@ def test_interrupted_in_the_commit_of_a_replacement_the_new_index_is_there(
     assert count_tables(db_url) == 2, "what it replaced is gone"
 
 
+@pytest.mark.long
 def test_of_two_ingests_into_one_name_one_wins_and_the_other_is_an_error(
     db_url: str, smollm2_folder: Path, many_facts: Path
 ) -> None:

@@ -83,6 +83,7 @@ def chains(count: int) -> list[tuple[int, ...]]:
     return [tuple(range(length)) for length in range(1, count)] + [(9000 + n, 1) for n in range(count)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sequences", [random_sequences(6000, 1), stars(40), chains(150)])
 @pytest.mark.parametrize("capacity", [1, 2, 7, 64])
 def test_the_bytes_are_those_of_one_cutter(sequences: Sequences, capacity: int) -> None:
@@ -141,6 +142,7 @@ class Deadly(ListedFacts):
         raise OSError("the disk is gone")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("is_killed", "error", "confidence"),
     [(True, RefactxError, "was killed by SIGKILL: if memory is short"), (False, OSError, "the disk is gone")],

@@ -61,6 +61,7 @@ def tools(server: MCPServer) -> list[str]:
     return anyio.run(ask)
 
 
+@pytest.mark.long
 def test_every_fact_is_found_by_completing_from_the_beginning(index: refactx.Index) -> None:
     server, found, open_ = fact_server(index), set[str](), ["<"]
     while open_:
@@ -122,6 +123,7 @@ def fact_server_of_tiny() -> MCPServer:
     return fact_server(nowhere, facts=nowhere, ask=asks_alone(tiny_asker(), "it is unknown"))
 
 
+@pytest.mark.long
 def test_an_answer_is_that_of_the_asker_with_each_fact_once() -> None:
     alone = tiny_asker().ask("hello Fact:")
     found = call(fact_server_of_tiny(), "ask", question="hello Fact:")
@@ -177,6 +179,7 @@ def piped(database: str, *messages: dict[str, Any] | bytes) -> list[dict[str, An
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.long
 def test_each_request_has_its_reply_if_input_ends_at_once(database: str) -> None:
     replies = piped(database, INITIALIZE, b'{"jsonrpc":"2.0","method":"notifications/initialized"}', *[CALL] * 20)
     found = {one["id"]: one["result"] for one in replies}
@@ -192,6 +195,7 @@ def test_lines_that_are_no_messages_have_an_error_and_the_rest_is_answered(datab
     assert replies[-1] == {"jsonrpc": "2.0", "id": 9, "result": {}}
 
 
+@pytest.mark.long
 def test_it_ends_quietly_if_nobody_reads_its_replies_and_at_signals(database: str) -> None:
     command = [str(Path(sys.executable).with_name("refactx")), "mcp", "--index", "default", "--db", database]
     first = json.dumps({"jsonrpc": "2.0", "id": 0, **INITIALIZE}).encode() + b"\n"
@@ -218,6 +222,7 @@ def test_arguments_that_do_not_fit_are_told_in_one_line(index: refactx.Index) ->
     assert call(server, "facts", subject=5) == f"{confidence}Input should be a valid string"
 
 
+@pytest.mark.long
 def test_with_a_model_it_answers_over_stdio(database: str, tmp_path: Path) -> None:
     command = str(Path(sys.executable).with_name("refactx"))
     arguments = ["mcp", "--index", "default", "--db", database, "--model", str(save_tiny(tmp_path))]

@@ -51,6 +51,7 @@ def test_the_texts_are_labels_with_descriptions(db_url: str, tmp_path: Path) -> 
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_an_updated_memory_is_that_which_is_built_anew(db_url: str, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

@@ -43,6 +43,7 @@ def memory(url: str, *arguments: object) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 def test_a_memory_is_built_shown_and_dropped(url: str) -> None:
     built = run_refactx("memory", "build", "--encoder", LETTERS, "--db", url)
     assert built.returncode == 0, built.stderr
@@ -78,6 +79,7 @@ def test_names_are_found_with_a_memory_and_without(url: str) -> None:
     assert line[:3] == ["Q3", "1.00", "label"]
 
 
+@pytest.mark.long
 def test_show_says_that_a_memory_is_behind(db_url: str, tmp_path: Path) -> None:
     living = ingest_named(db_url, tmp_path, lines=[*lines_of(["Q1", "P1"]), CLAIMS[0]])
     memory(db_url, "build", "--encoder", LETTERS)
@@ -108,6 +110,7 @@ def people(count: int) -> list[Line]:
     return found
 
 
+@pytest.mark.long
 def test_calibrated_thresholds_are_stored_and_hold(db_url: str, tmp_path: Path) -> None:
     ingest_named(db_url, tmp_path, lines=people(240))
     memory(db_url, "build", "--encoder", LETTERS)
@@ -126,6 +129,7 @@ def test_calibrated_thresholds_are_stored_and_hold(db_url: str, tmp_path: Path) 
     assert [line.split()[0] for line in lines] == ["kind", "entity", "namesake", "stored"]
 
 
+@pytest.mark.long
 def test_a_killed_build_continues(db_url: str, tmp_path: Path) -> None:
     count = 1300
     ingest_named(db_url, tmp_path, lines=people(count))
@@ -163,6 +167,7 @@ def mistake(url: str, *arguments: str) -> str:
     return str(done.exception) if isinstance(done.exception, RefactxError) else done.stderr
 
 
+@pytest.mark.long
 def test_mistakes_say_what_to_do(url: str) -> None:
     memory(url, "build", "--encoder", LETTERS)
     for arguments, said in (

@@ -124,6 +124,7 @@ def test_a_killed_server_is_started_again_with_every_commit(home: Path) -> None:
             assert select(again.url, "SELECT answer FROM kept") == 42
 
 
+@pytest.mark.long
 def test_a_stale_postmaster_pid_with_the_number_of_another_process_does_not_stop_the_start(home: Path) -> None:
     data = Cluster(home / "embedded").data
     with start(home):

@@ -116,6 +116,7 @@ class TestTheChoice:
         of_name, own = ([fact for fact in left if fact[: len(ids)] == ids] for ids in (name, subject))
         return name, len(own) / len(of_name)
 
+    @pytest.mark.long
     @pytest.mark.usefixtures("read_as")
     @pytest.mark.parametrize(
         ("question", "options", "sizes"),

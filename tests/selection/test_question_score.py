@@ -86,6 +86,7 @@ def test_equals_that_of_plain_passes(question: str) -> None:
     assert score.likelihoods([no_fact(Machine(INDEX))])[0] == pytest.approx(expected("Fact:", (), question), abs=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("read_as")
 @settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(

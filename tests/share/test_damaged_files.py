@@ -16,6 +16,7 @@ from refactx.postgres.writing import drop
 from refactx.share.importing import import_index
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_changed_byte_anywhere_is_found_by_import_and_verify_or_does_no_harm(

@@ -42,6 +42,7 @@ def server_16() -> Iterator[str]:
     shutil.rmtree(home)
 
 
+@pytest.mark.long
 def test_an_index_moves_between_databases_by_the_command_line(sample_url: str, db_url: str, tmp_path: Path) -> None:
     file = tmp_path / "sample.refactx"
     done = run_refactx("index", "export", "default", file, "--db", sample_url)
@@ -148,6 +149,7 @@ def test_an_import_has_its_own_names(db_url: str, export_file: Path) -> None:
     assert answers(db_url, "one") == before
 
 
+@pytest.mark.long
 def test_a_changed_index_moves_with_all_its_segments_and_can_be_changed_again(db_url: str, tmp_path: Path) -> None:
     facts = [f"s{subject} p{predicate} o{subject % 4}" for subject in range(9) for predicate in range(3)]
     more = ["s1 p1 new", "t1 p1 o1"]

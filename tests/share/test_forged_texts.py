@@ -30,6 +30,7 @@ def forge(url: str, folder: Path, labels: list[str], patch: pytest.MonkeyPatch) 
     patch.undo()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("label", LABELS)
 def test_a_label_that_no_ingest_writes_is_found(
     label: str, db_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -75,6 +75,7 @@ def rows_of_index(url: str, name: str) -> list[tuple[object, ...]]:
         return [segment[1:], *rows.fetchall()]
 
 
+@pytest.mark.long
 def test_its_rows_are_the_rows_of_an_ingest_of_the_source(shared: tuple[str, str]) -> None:
     url, alone = shared
     assert rows_of_index(url, "second") == rows_of_index(alone, "second")
@@ -99,6 +100,7 @@ def test_the_names_are_shared_not_copied(shared: tuple[str, str]) -> None:
         assert linked(one, fact) == linked(other, fact) != [None, None, None]
 
 
+@pytest.mark.long
 def test_forgotten_facts_stay_forgotten_and_names_outlive_the_first_index(db_url: str, tmp_path: Path) -> None:
     living = LivingIndex(db_url, tmp_path)
     living.ingest("a p b", "a p c", "d p c")
@@ -119,6 +121,7 @@ def test_forgotten_facts_stay_forgotten_and_names_outlive_the_first_index(db_url
     opened.close()
 
 
+@pytest.mark.long
 def test_facts_that_were_appended_and_forgotten_do_not_disturb(db_url: str, tmp_path: Path) -> None:
     """When the segments are merged, they leave a gap of more than a block."""
     living, other = LivingIndex(db_url, tmp_path), LivingIndex(db_url, tmp_path, "other")
@@ -132,6 +135,7 @@ def test_facts_that_were_appended_and_forgotten_do_not_disturb(db_url: str, tmp_
         same(index, living.sequences(facts))
 
 
+@pytest.mark.long
 def test_each_index_of_a_knowledge_base_has_its_own_appends(db_url: str, tmp_path: Path) -> None:
     one, other = (LivingIndex(db_url, tmp_path, name) for name in ("default", "other"))
     one.ingest("a p b")
@@ -150,6 +154,7 @@ def lossy_tokenizer() -> FactTokenizer:
     return FactTokenizer(tokenizer.to_str())
 
 
+@pytest.mark.long
 def test_a_tokenizer_that_loses_characters_is_refused_on_either_side(db_url: str, tmp_path: Path) -> None:
     living = LivingIndex(db_url, tmp_path)
     living.ingest("a p b")

@@ -459,6 +459,7 @@ def add_example(folder: Path) -> None:
         file.write(blocks(PAGE, "json")[0])
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not SERVER.exists(), reason="oxigraph is not installed")
 def test_the_tutorial_with_a_server_does_what_it_says(folder: Path, smollm2_folder: Path) -> None:
     making, _, checking, asking = steps()
@@ -470,6 +471,7 @@ def test_the_tutorial_with_a_server_does_what_it_says(folder: Path, smollm2_fold
     assert re.search(r"^0\.\d+ .* boss: Who is Bo Lind's boss\?$", shown.splitlines()[2])
 
 
+@pytest.mark.long
 def test_the_tutorial_without_a_server_does_what_it_says(folder: Path, smollm2_folder: Path) -> None:
     _, making, checking, asking = steps()
     follow(making, folder)

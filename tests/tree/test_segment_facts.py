@@ -39,6 +39,7 @@ def facts_in(tree: StoredTree) -> Sequences:
     return found
 
 
+@pytest.mark.long
 @settings(max_examples=120, deadline=None)
 @given(sequences, sequences, shapes)
 def test_the_facts_of_a_segment_are_read_in_order_and_found_among_others(
@@ -52,6 +53,7 @@ def test_the_facts_of_a_segment_are_read_in_order_and_found_among_others(
         assert contained(tree, *run_of([one])).tolist() == [one in set(facts)]
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(sequences, st.integers(1, 90))
 def test_a_piece_is_the_same_in_matrices_of_any_size(facts: Sequences, cells: int) -> None:
@@ -89,6 +91,7 @@ def test_pieces_with_arrays_of_different_widths_are_searched_together() -> None:
     assert contained(tree, *run_of(asked)).tolist() == [fact in set(facts) for fact in asked]
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(sequences, st.data())
 def test_a_damaged_piece_is_an_error_or_a_wrong_answer_and_no_crash(facts: Sequences, data: st.DataObject) -> None:

@@ -17,6 +17,7 @@ shapes = st.builds(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(st.lists(sequence, min_size=1, max_size=120), shapes, st.sampled_from([0, 3000, 1 << 20]))
 def test_the_stored_tree_equals_the_tree_in_memory(sequences: Sequences, shape: Shape, cache_bytes: int) -> None:
@@ -24,6 +25,7 @@ def test_the_stored_tree_equals_the_tree_in_memory(sequences: Sequences, shape: 
     agree(stored, sequences)
 
 
+@pytest.mark.long
 def test_a_tree_of_several_pieces_and_levels_equals_the_tree_in_memory() -> None:
     sequences = random_sequences(100_000, 1)
     stored, rows = build(sequences, Shape(facts=64, inner=128, root=200))

@@ -65,6 +65,7 @@ def grounded() -> GroundedModel:
     return ground(tiny_model(), tiny_tokenizer(), INDEX, queries=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_writes_only_queries_that_can_be_answered(mode: str, grounded: GroundedModel) -> None:
     inputs = prompts(*PROMPTS)

@@ -63,6 +63,7 @@ def test_expressions_of_values(operator: Operator, value: str, kind: ValueKind, 
     assert comparison("?v", operator, value, kind) == expression
 
 
+@pytest.mark.long
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20))
 def test_numbers_keep_their_value(number: Any) -> None:
     text = number_text(str(number))

@@ -44,6 +44,7 @@ def same(facts: TreeFacts, twin: SetFacts) -> None:
     assert len(some) == min(2, len(every))
 
 
+@pytest.mark.long
 @settings(max_examples=15)
 @given(CLAIMS, CUTS, st.sampled_from(sorted(TOKENIZERS)), st.sampled_from([0, 1 << 20]))
 def test_the_facts_of_a_tree_are_those_of_a_set(claims: Graph, cuts: list[int], kind: str, cache_bytes: int) -> None:

@@ -51,6 +51,7 @@ def test_an_entity_keeps_its_name_and_a_taken_name_is_not_given_twice(named: Liv
         assert verify(index).faults == []
 
 
+@pytest.mark.long
 def test_names_are_found_anywhere_among_many(db_url: str, tmp_path: Path) -> None:
     """`child` and 700 things are three blocks of 256 names (`refactx.index.names`); each change has its own table."""
     living = LivingIndex(db_url, tmp_path)
@@ -83,6 +84,7 @@ def test_a_predicate_that_gets_objects_of_another_kind_is_known_to_have_both(nam
         assert linked(index, "<Ann> <child> <Bob> .")[2] == "Q2"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("language", "kind"), [("^^gYear", "time"), ("^^decimal", "literal"), (None, "literal"), ("^^boolean", "literal")]
 )

@@ -48,6 +48,7 @@ def test_all_connections_of_a_process_are_to_one_server(pair: Replicated, living
     assert chosen == {False, True}, "libpq chooses a server for each process"
 
 
+@pytest.mark.long
 def test_a_lagging_standby_shows_the_index_as_it_was(pair: Replicated, living: LivingIndex) -> None:
     pair.pause()
     change(living)
@@ -99,6 +100,7 @@ def test_writers_need_the_primary_server(pair: Replicated, living: LivingIndex, 
         assert "<new> <new> <new> ." in index
 
 
+@pytest.mark.long
 def test_a_restarted_server_is_read_anew(pair: Replicated, living: LivingIndex) -> None:
     with refactx.open_index(db=pair.primary.url, cache_bytes=0) as index:
         same(index, living.sequences([*FIRST, *MORE]))

@@ -66,6 +66,7 @@ def writer(sample_index: Index, smollm2_folder: Path) -> SparqlWriter:
     return SparqlWriter(load_language_model(str(smollm2_folder), sample_index), sample_index)
 
 
+@pytest.mark.long
 def test_the_demo_model_writes_a_query_of_names_that_exist(writer: SparqlWriter, sample_index: Index) -> None:
     prompt = "Question: Who wrote Hamlet?\nSPARQL: SELECT ?x { <Hamlet> <author> ?x }\nQuestion: What is the capital of Alaska?"
     query = writer.generate(prompt, 40)

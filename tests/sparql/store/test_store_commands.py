@@ -42,6 +42,7 @@ def typed(db_url: str, tmp_path: Path) -> Typed:
     return Typed(LivingIndex(db_url, tmp_path))
 
 
+@pytest.mark.long
 def test_a_store_follows_every_command_that_changes_its_index(
     typed: Typed, tmp_path: Path, smollm2_folder: Path
 ) -> None:
@@ -76,6 +77,7 @@ def test_an_index_without_a_store_has_none_after_a_change(typed: Typed) -> None:
         assert not folder_of(index).path.exists()
 
 
+@pytest.mark.long
 def test_a_store_is_built_shown_updated_and_dropped(typed: Typed) -> None:
     typed.living.ingest(*FIRST)
     built = typed.json("store", "build", "default")
@@ -97,6 +99,7 @@ def test_a_store_is_built_shown_updated_and_dropped(typed: Typed) -> None:
     assert not Path(built["folder"]).exists()
 
 
+@pytest.mark.long
 def test_the_change_is_reported_even_if_the_store_cannot_follow(typed: Typed) -> None:
     typed.living.ingest(*FIRST)
     folder = Path(typed.json("store", "build", "default")["folder"])

@@ -83,6 +83,7 @@ def test_a_damaged_store_is_refused_and_an_update_builds_it_anew(index: Index, d
         assert triples_in(store) == triples_anew(index)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(8))
 def test_damage_anywhere_is_found_at_the_latest_by_the_update_that_reads_it(
     living: LivingIndex, index: Index, part: int

@@ -143,5 +143,6 @@ def _ask_standby(url: str, query: str) -> object:
     while True:
         try:
             return select(url, query)
-        except psycopg.errors.SerializationFailure:
-            continue
+        except psycopg.OperationalError as error:  # also as a connection is made
+            if "conflict with recovery" not in str(error):
+                raise
