@@ -168,6 +168,19 @@ class Relation:
         return f"Is the {self._name.removeprefix('has ')} of {subject} more than {value}?"
 
     @property
+    def is_noun(self) -> bool:
+        """Whether it names what its objects are to a subject, as `capital` does: these can then be asked about."""
+        return not (self.forwards or self.many or _verb(self._name) or self._name in _OF_CLASSES)
+
+    def of(self, subject: str) -> str:
+        """Return the object of a subject, if the predicate is a noun.
+
+        >>> Relation(predicate="capital").of("Peru"), Relation(predicate="capital").is_noun
+        ('the capital of Peru', True)
+        """
+        return f"the {self._name} of {subject}"
+
+    @property
     def _name(self) -> str:
         """The predicate as it stands within a sentence."""
         return " ".join(map(_lower, self.predicate.replace(": ", " ").split()))

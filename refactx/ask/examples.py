@@ -92,7 +92,7 @@ class Examples:
         `seed`: the same one chooses the same examples of an unchanged index. Those for well-known properties come first.
         Raises as `Index.children` does.
         """
-        if not _is_english(self._index):
+        if not is_english(self._index):
             return []
         chance = random.Random(seed)  # noqa: S311 - not for secrets
         subjects = list(self._subjects)
@@ -147,7 +147,15 @@ class Examples:
                 yield False, Example(asks(name), subject, predicate)
 
 
-_YEAR = re.compile(r"[12]\d{3}$")
+def question_for(known: Predicate, relation: Relation, name: str, many: bool) -> str:
+    """Return the question for the objects of a subject called `name`: as people ask for a well-known property, else by
+    the rules for English."""
+    key = (known.id or "", known.inverse)
+    template = None if many else _BY_PROPERTY.get(key)
+    return template.format(name) if template else relation.which(name)
+
+
+_YEAR = re.compile(r"(1\d|20)\d\d$")
 
 
 def relation_of(
@@ -177,7 +185,7 @@ def class_of(facts: TreeFacts, names: Sequence[str]) -> str:
     return min(classes, key=lambda one: (-classes[one], len(one), one), default="")
 
 
-def _is_english(index: Index) -> bool:
+def is_english(index: Index) -> bool:
     """Return whether names are in English, in which questions are."""
     languages = (index.entry.report.get("selection") or {}).get("languages") or ["en"]
     return next((one for one in languages if one != "mul"), "en").partition("-")[0] == "en"
@@ -286,7 +294,7 @@ def graph_examples(index: Index) -> dict[str, Any]:
 
     The same facts give the same examples. Empty if the index is Wikidata's, or if its names are not in English.
     """
-    if not _is_english(index) or is_wikidata(index):
+    if not is_english(index) or is_wikidata(index):
         return {}
     facts = TreeFacts(index)
     surveyed = _survey(index, facts)
@@ -307,7 +315,7 @@ def _survey(index: Index, facts: TreeFacts) -> list[_Surveyed]:
     widest = _widest(index, SURVEYED)
     instances = facts.names(_CLASS_OF, inverse=True).values()
     members = [one for name in widest for of in instances for _, one in islice(facts.objects([name], of), MEMBERS)]
-    counts = {name: facts.predicates(name) for name in dict.fromkeys([*members, *widest]) if _is_shown(name)}
+    counts = {name: facts.predicates(name) for name in dict.fromkeys([*members, *widest]) if is_shown(name)}
     subjects = defaultdict[str, list[str]](list)
     for name, own in counts.items():
         for predicate in own.keys() - {*DESCRIPTIONS, ALIAS_OF}:
@@ -319,7 +327,7 @@ def _survey(index: Index, facts: TreeFacts) -> list[_Surveyed]:
         names.sort(key=lambda name: (used[name], not 1 < counts[name][predicate] <= FEW))
         for name in names[:TRIED]:
             values = tuple(value for _, value in islice(facts.objects([name], predicate), FEW))
-            shown = known.kind in ("quantity", "time") or all(_is_shown(value) and value != name for value in values)
+            shown = known.kind in ("quantity", "time") or all(is_shown(value) and value != name for value in values)
             if values and shown:
                 relation = relation_of(facts, name, predicate, known, counts[name][predicate], values)
                 found.append(_Surveyed(name, relation, known, counts[name][predicate], values))
@@ -335,7 +343,7 @@ def _survey(index: Index, facts: TreeFacts) -> list[_Surveyed]:
 _ADDRESS = re.compile(r"://|\.\w{2,4}$")
 
 
-def _is_shown(name: str) -> bool:
+def is_shown(name: str) -> bool:
     """Return whether a name is one that people say: no address, no code, no text."""
     letters = sum(map(str.isalpha, name))
     return name.isprintable() and len(name) <= LONGEST and not _ADDRESS.search(name) and 2 * letters > len(name)

@@ -49,6 +49,7 @@ COMMANDS = {  # where each command is, and its line in the list, as its own help
     "forget": ("ingest:forget", "Remove the facts of files from an index."),
     "mcp": ("mcp:mcp", "Serve tools to an assistant, over standard input and output (Model Context Protocol)."),
     "eval": ("eval:eval_", "Score answers to a file of questions; the same command continues a run."),
+    "questions": ("questions:questions", "Make questions with gold answers, to measure a model or to teach it."),
     "calibrate": (
         "calibrate:calibrate",
         "Find the confidence that answers need (--min-confidence) by questions whose answers are known.",
