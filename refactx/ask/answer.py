@@ -70,7 +70,7 @@ class Answer:
     """The answer to a question.
 
     `text`: all that the model wrote after its thought, without special tokens; `thought`: what it wrote before, empty
-    if it did not think; facts may be in both. `answer`: its final answer, empty if there is none (see
+    if it did not think, of `thought_tokens` ids; facts may be in both. `answer`: its final answer, empty if there is none (see
     `final_answer`). `facts`: the facts that it wrote, in order; their `token_span`s count from the start of the prompt.
     `links`: the same facts with their ids. `tokens`: how many ids were generated, the end of sequence included;
     `forward_passes`: how many passes of the model read ids for this answer; `seconds`: from the beginning of the text to
@@ -96,6 +96,7 @@ class Answer:
     confidence: float | None = None
     forced_tokens: int = 0
     thought: str = ""
+    thought_tokens: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as `refactx ask --json` prints it."""

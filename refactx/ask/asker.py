@@ -68,7 +68,7 @@ class PromptInputs:
         """
         room, left_out, wanted = self._room, 0, options.max_new_tokens
         if options.think:
-            wanted += options.think + self._closing
+            wanted += max(options.think, self._closing + 1)
 
         def ids_of(turns: Sequence[Example]) -> list[int]:
             return self._prompt.ids(self._tokenizer, question, turns, system, think=options.think > 0)
@@ -86,8 +86,8 @@ class PromptInputs:
                 f"question and prompt have {len(ids)} tokens, but the model takes at most {room}: ask more briefly"
             )
         most = wanted if room is None else min(wanted, room - len(ids))
-        left = most - self._closing - min(options.max_new_tokens, most // 2)
-        thought = max(1, min(options.think, left)) if options.think else 0
+        left = min(options.think, most - min(options.max_new_tokens, most // 2)) - self._closing
+        thought = max(1, left) if options.think else 0
         return Asked(question.strip(), ids, left_out, most, thought)
 
     def prefix(self, system: str = "", *, think: bool = False) -> list[int]:
@@ -238,12 +238,16 @@ class Asker:
         """Whether the model can think before it answers (`Generation.think`), as its chat template shows."""
         return self._thoughts is not None and self._model.engine is not None
 
-    def stream(self, on_piece: Callable[[TextPiece], object], free: bool = False, *, think: int = 0) -> FactStream:
+    def stream(
+        self, on_piece: Callable[[TextPiece], object], free: bool = False, *, think: int | None = 0
+    ) -> FactStream:
         """Return a streamer for one call of `ask`, which calls `on_piece` with pieces of text and of facts.
 
-        `free`: as in that call; `think`: as in its options.
+        `free`: as in that call; `think`: as in its options; None: no text is a thought, as where a prompt is continued.
         """
-        thoughts = None if self._thoughts is None else ThoughtReader(self._thoughts, is_open=think > 0)
+        thoughts = None
+        if self._thoughts is not None and think is not None:
+            thoughts = ThoughtReader(self._thoughts, is_open=think > 0)
         return FactStream(self._token_bytes, None if free else self._writer.machine, on_piece, thoughts)
 
     def count_facts(self, ids: Sequence[int], prompt_length: int) -> int:
@@ -426,6 +430,7 @@ class Asker:
             answer=final_answer(text, self._prompt.marker, own_facts, trigger),
             text=text,
             thought=written.thought,
+            thought_tokens=written.thought_ids,
             facts=written.facts,
             links=tuple(map(unlinked, written.facts)),
             tokens=len(written.ids),

@@ -169,8 +169,8 @@ _CHOICE, _SAMPLING = "Choice of facts", "Sampling"
 class Generation:
     """Options of generation: by default greedy text of at most `max_new_tokens` ids.
 
-    `think`: the most ids of a thought before the answer, besides `max_new_tokens`, or `"on"`, which is `THOUGHT`, or
-    `"off"`, which is 0: no thought.
+    `think`: the most ids of a thought before the answer, its marks included, besides `max_new_tokens`; or `"on"`, which is
+    `THOUGHT`, or `"off"`, which is 0: no thought.
 
     `channel`: choose each fact by the question (`refactx.selection.channel`), if the prompt has examples for that and
     there are no beams; `min_confidence`: how much likelier, in nats, a fact or query has to make the question than none

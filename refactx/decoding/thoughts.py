@@ -197,6 +197,11 @@ class ThoughtReader:
         self._held = b""
 
     @property
+    def is_in_mark(self) -> bool:
+        """Whether the text may be in the middle of a mark."""
+        return bool(self._held)
+
+    @property
     def awaits_rest(self) -> bool:
         """Whether a mark was written whose second part has to follow."""
         return not self.is_open and bool(self._awaited) and self._awaited == self._tokens.then

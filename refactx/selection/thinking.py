@@ -70,7 +70,8 @@ class Thought:
         """Return the ids that close it now; empty if it may go on. `is_at_end`: whether the text would end here."""
         if self._is_answered:
             return (*self._tokens.closing, *self._answer)
-        return self._tokens.closing if is_at_end or self.repeats or self.count >= self._most else ()
+        is_spent = self.count >= self._most and not self._reader.is_in_mark
+        return self._tokens.closing if is_at_end or self.repeats or is_spent else ()
 
     def following(self) -> Sequence[int]:
         """Return the ids that have to follow the mark that the model has just written."""
