@@ -417,8 +417,11 @@ class Asker:
         channel: Channel | None = None,
     ) -> Answer:
         """Return the answer that a text is. `linked`: with the ids of its facts' parts, which need the database."""
+        marks = () if self._thoughts is None else self._thoughts.names
         text = self._tokenizer.decode(
-            written.answer_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            [number for number in written.answer_ids if number not in marks],
+            skip_special_tokens=True,
+            clean_up_tokenization_spaces=False,
         ).strip()
         trigger = "" if self._index is None else self._index.trigger
         start = len(asked.ids) + written.thought_ids

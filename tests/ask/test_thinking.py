@@ -1,9 +1,12 @@
 """Models that think: the thought is closed by its mark, and what follows it is the answer."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support.channel_runs import EXAMPLES, GRAPH, llama
+from support.llamacpp.tiny_gguf import write_tiny_gguf
 from support.thinking_model import TEMPLATES, TURNS, Script, scripted_model, thinking_tokenizer
 from support.tiny_asker import LinkedIndex, chat_tokenizer
 from support.tiny_model import one_thread, tiny_fact_tokenizer, tiny_model  # noqa: F401
@@ -193,3 +196,65 @@ def test_what_a_thought_cannot_be_is_refused() -> None:
     with pytest.raises(InputError, match="num_beams"):
         Generation(think=10, num_beams=2)
     assert [Generation(think=word).think for word in ("off", "on", False, True)] == [0, 1000, 0, 1000]  # type: ignore[arg-type]
+
+
+RANDOM: dict[str, dict[str, Any]] = {
+    "channel": {},
+    "model alone": {"channel": False},
+    "fact beams": {"fact_beams": 2},
+    "sampling": {"temperature": 1.5, "seed": 3, "channel": False},
+    "free": {"free": True},
+}
+
+
+def random_asker(kind: str) -> Asker:
+    """An asker of a random model that begins facts often, with a channel."""
+    model, tokenizer = llama(), thinking_tokenizer(kind)
+    triggers = tiny_fact_tokenizer().encode("Fact:")
+
+    def begin_facts(_: Any, __: Any, ___: Any, out: Any) -> None:
+        out.logits[..., triggers] += 4.0
+
+    model.register_forward_hook(begin_facts, with_kwargs=True)
+    index = LinkedIndex(tiny_fact_tokenizer(), GRAPH)
+    return Asker(model, tokenizer, index, Prompt(system="Be true.", channel=EXAMPLES))
+
+
+@pytest.mark.parametrize("kind", ["option", "harmony"])
+@pytest.mark.parametrize("how", RANDOM)
+def test_thoughts_of_any_text_are_closed_and_have_facts_of_the_index(kind: str, how: str) -> None:
+    asker, free = random_asker(kind), how == "free"
+    for question in ("Who?", "What is it?"):
+        pieces = list[TextPiece]()
+        stream = asker.stream(pieces.append, free, think=60)
+        answer = asker.ask(question, think=60, max_new_tokens=40, streamer=stream, **RANDOM[how])
+        assert answer.thought and answer.thought_tokens <= 90, "a fact that has begun is whole"
+        assert {fact.text for fact in answer.facts} <= {f"{fact} ." for fact in GRAPH}
+        for text, in_thought in ((answer.thought, True), (answer.text, False)):
+            streamed = "".join(piece.text for piece in pieces if piece.in_thought == in_thought).strip()
+            assert streamed.removesuffix("Fact:").rstrip() == text.removesuffix("Fact:").rstrip()
+    if not free:
+        assert any("Fact: <" in text for text in (answer.thought, answer.text))
+
+
+def test_many_questions_have_the_thoughts_of_each_alone() -> None:
+    asker, questions = random_asker("option"), ("Who?", "What is it?", "Is it so?")
+    alone = [asker.ask(question, think=30, max_new_tokens=20) for question in questions]
+    batch = asker.ask_all(questions, batch_size=3, think=30, max_new_tokens=20)
+    assert [(one.thought, one.text) for one in batch if not isinstance(one, InputError)] == [
+        (one.thought, one.text) for one in alone
+    ]
+
+
+def test_a_model_of_llamacpp_thinks(tmp_path: Path) -> None:
+    pytest.importorskip("llama_cpp")
+    from refactx.engines.llamacpp.model import load_gguf
+
+    path = write_tiny_gguf(tmp_path / "tiny.gguf", template=TEMPLATES["always"])
+    index = LinkedIndex(tiny_fact_tokenizer(), FACTS)
+    model = load_gguf(path, index, context=1024, threads=1)
+    asker = Asker(model, model.tokenizer, index, PROMPT)
+    answer = asker.ask("Who?", think=40, max_new_tokens=20)
+    assert answer.thought and answer.text
+    assert "think>" not in answer.thought + answer.text
+    assert not asker.ask("Who?", max_new_tokens=20).thought
