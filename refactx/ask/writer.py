@@ -492,8 +492,8 @@ class _Text:
         return self._options.answer_line(ids[self._answer_start :].tolist(), likeliest)
 
     def _put(self, token: int) -> None:
-        row, table = self.row, self._writer.token_bytes
         if self._thought is not None:
+            row, table = self.row, self._writer.token_bytes
             piece = table[token] if token < len(table) else b""
             row.state = self._thought.add(token, piece, row.state, row.at_fact_end)
         if self._options.streamer is not None:

@@ -152,7 +152,7 @@ def groups_of(options: type) -> dict[str, tuple[str, ...]]:
 
 NEW_TOKENS = declared(Generation, "max_new_tokens")
 GENERATION_GROUPS = groups_of(Generation)
-MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
+MACHINE = ("db", "engine", "adapter", "dtype", "device", "gpu_layers", "threads", "context")
 MACHINE_GROUP = ("db", "batch_size", *MACHINE[1:])
 generation_options = declared(Generation)
 DEVICE = click.option(
@@ -174,7 +174,7 @@ def engine_options_of(given: dict[str, Any], texts: int, beams: int) -> "EngineO
     """
     from refactx.engines.loading import EngineOptions
 
-    names = ("engine", "device", "dtype", "gpu_layers", "threads", "context")
+    names = ("engine", "adapter", "device", "dtype", "gpu_layers", "threads", "context")
     if beams > 1 and given["engine"] == "auto":
         given["engine"] = "transformers"
     return EngineOptions(texts=texts, **{name: given.pop(name) for name in names})
