@@ -355,7 +355,8 @@ def _sentence(name: str, path: Path | None, error: Exception) -> str:
     damaged = None if path is None else next(filter(_is_no_json, sorted(path.glob("*.json"))), None)
     if damaged is not None:
         return f"cannot load {name}: {damaged.name} in it is not JSON, so it may be incomplete: download it again"
-    hint = "" if path is None else "; if a file of it is incomplete, download it again"
+    is_lacking = path is None or "pip install" in said  # a package of a quantised checkpoint
+    hint = "" if is_lacking else "; if a file of it is incomplete, download it again"
     return f"cannot load {name}: {said.rstrip('.') or type(error).__name__}{hint}"
 
 
