@@ -12,10 +12,10 @@ from refactx.errors import InputError
 class Option:
     """What is known of an option beside its name, type and default.
 
-    `least`, `most`: the smallest and the largest value; `above`: a value that it has to exceed; `choices`: all of its
-    values; `old`: what names of earlier releases mean, which a command still takes; `former`: the option's own name
-    then, likewise. `group`: the heading of the help text that it is under; `metavar`: what stands for its value there;
-    `flag`: its name in a command, if that is another one.
+    `least`, `most`: the smallest and the largest value; `above`: a value that it has to exceed; `words`: names of values,
+    which may be given in their place; `choices`: all of its values; `old`: what names of earlier releases mean, which a
+    command still takes; `former`: the option's own name then, likewise. `group`: the heading of the help text that it is
+    under; `metavar`: what stands for its value there; `flag`: its name in a command, if that is another one.
     """
 
     help: str
@@ -23,6 +23,7 @@ class Option:
     least: int | None = None
     most: int | None = None
     above: int | None = None
+    words: Mapping[str, int] = field(default_factory=dict)
     choices: tuple[str, ...] = ()
     old: Mapping[str, str] = field(default_factory=dict)
     former: str = ""
@@ -34,7 +35,7 @@ class Option:
         if value is None or isinstance(value, bool):
             return True
         if isinstance(value, str):
-            return not self.choices or value in self.choices
+            return not (self.choices or self.words) or value in self.choices
         low, high = -math.inf if self.least is None else self.least, math.inf if self.most is None else self.most
         return not math.isnan(value) and low <= value <= high and (self.above is None or value > self.above)
 
@@ -43,7 +44,7 @@ class Option:
         """The limits in words."""
         named = (("at least", self.least), ("more than", self.above), ("at most", self.most))
         words = " and ".join(f"{word} {limit}" for word, limit in named if limit is not None)
-        return words or ", ".join(self.choices) or "a number"
+        return ", ".join([*self.words, words]) if self.words else words or ", ".join(self.choices) or "a number"
 
 
 def option(default: Any, help: str, **known: Any) -> Any:

@@ -69,7 +69,8 @@ SEPARATOR = ";"
 class Answer:
     """The answer to a question.
 
-    `text`: all that the model wrote, without special tokens. `answer`: its final answer, empty if there is none (see
+    `text`: all that the model wrote after its thought, without special tokens; `thought`: what it wrote before, empty
+    if it did not think, of `thought_tokens` ids; facts may be in both. `answer`: its final answer, empty if there is none (see
     `final_answer`). `facts`: the facts that it wrote, in order; their `token_span`s count from the start of the prompt.
     `links`: the same facts with their ids. `tokens`: how many ids were generated, the end of sequence included;
     `forward_passes`: how many passes of the model read ids for this answer; `seconds`: from the beginning of the text to
@@ -94,6 +95,8 @@ class Answer:
     queries: tuple[AnsweredQuery, ...] = ()
     confidence: float | None = None
     forced_tokens: int = 0
+    thought: str = ""
+    thought_tokens: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as `refactx ask --json` prints it."""
@@ -101,6 +104,7 @@ class Answer:
             "question": self.question,
             "answer": self.answer,
             "text": self.text,
+            "thought": self.thought,
             "confidence": None if self.confidence is None else round(self.confidence, 3),
             "queries": [query.to_json() for query in self.queries],
             "facts": [fact_json(fact, linked) for fact, linked in zip(self.facts, self.links, strict=True)],

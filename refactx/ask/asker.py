@@ -14,12 +14,14 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from refactx.ask.answer import Answer, AnswerLine, FinishReason, RepeatedAnswer, final_answer, unlinked
+from refactx.ask.chat import thinking_of
 from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
 from refactx.ask.queries import QueryChoice, choose_query
 from refactx.ask.writer import BatchWriter, TextRequest, Writer, WritingError, WritingOptions, WrittenText
 from refactx.decoding.states import FactSource, check_open
 from refactx.decoding.stream import FactStream, Partial, TextPiece
+from refactx.decoding.thoughts import ThoughtReader, ThoughtTokens
 from refactx.engines.engine import LanguageModel
 from refactx.engines.writer import common_length
 from refactx.errors import InputError, ModelError, RefactxError
@@ -38,58 +40,68 @@ LONGEST_PREFIX = 2000
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question and the `ids` of its prompt; `left_out`: how many earlier turns the prompt does not have."""
+    """A question and the `ids` of its prompt; `left_out`: how many earlier turns the prompt does not have; `most`: the
+    most ids that may follow; `thought`: how many of these a thought may take, which the prompt then opens."""
 
     question: str
     ids: list[int]
     left_out: int = 0
+    most: int = 0
+    thought: int = 0
 
 
 class PromptInputs:
-    """The inputs of one model for questions with one prompt. `room`: the most ids that the model takes, if known."""
+    """The inputs of one model for questions with one prompt. `room`: the most ids that the model takes, if known;
+    `thoughts`: the marks of its thoughts, if it thinks."""
 
-    def __init__(self, tokenizer: Any, prompt: Prompt, room: int | None) -> None:
+    def __init__(self, tokenizer: Any, prompt: Prompt, room: int | None, thoughts: ThoughtTokens | None = None) -> None:
         self._tokenizer, self._prompt, self._room = tokenizer, prompt, room
-        self._prefixes: dict[str, list[int]] = {}  # by the caller's system message
+        self._closing = 0 if thoughts is None else len(thoughts.closing)
+        self._prefixes: dict[tuple[str, bool], list[int]] = {}  # by the caller's system message, and whether they think
 
-    def encode(self, question: str, max_new_tokens: int, history: Sequence[Example] = (), system: str = "") -> Asked:
+    def encode(self, question: str, options: Generation, history: Sequence[Example] = (), system: str = "") -> Asked:
         """Return the prompt with the latest turns of the history that fit.
 
-        They leave room for `max_new_tokens` ids, or at least for half of the ids that the model takes. Raises InputError
-        for a question that has no visible text or is too long for the model.
+        They leave room for the ids of the answer and of a thought before it, or at least for half of the ids that the
+        model takes; of these, an answer comes first up to their half. Raises InputError for a question that has no
+        visible text or is too long for the model.
         """
-        room, ids, left_out = self._room, self._prompt.ids(self._tokenizer, question, history, system), 0
+        room, left_out, wanted = self._room, 0, options.max_new_tokens
+        if options.think:
+            wanted += max(options.think, self._closing + 1)
+
+        def ids_of(turns: Sequence[Example]) -> list[int]:
+            return self._prompt.ids(self._tokenizer, question, turns, system, think=options.think > 0)
 
         def fits(ids: Sequence[int]) -> bool:
-            return room is None or len(ids) + min(max_new_tokens, room // 2) <= room
+            return room is None or len(ids) + min(wanted, room // 2) <= room
 
+        ids = ids_of(history)
         if history and not fits(ids):
             prompts = [history[count:] for count in range(len(history))]
-            left_out = bisect_left(
-                prompts, True, key=lambda turns: fits(self._prompt.ids(self._tokenizer, question, turns, system))
-            )
-            ids = self._prompt.ids(self._tokenizer, question, history[left_out:], system)
+            left_out = bisect_left(prompts, True, key=lambda turns: fits(ids_of(turns)))
+            ids = ids_of(history[left_out:])
         if room is not None and len(ids) >= room:
             raise InputError(
                 f"question and prompt have {len(ids)} tokens, but the model takes at most {room}: ask more briefly"
             )
-        return Asked(question.strip(), ids, left_out)
+        most = wanted if room is None else min(wanted, room - len(ids))
+        left = min(options.think, most - min(options.max_new_tokens, most // 2)) - self._closing
+        thought = max(1, left) if options.think else 0
+        return Asked(question.strip(), ids, left_out, most, thought)
 
-    def limit(self, asked: Asked, max_new_tokens: int) -> int:
-        """Return for how many new ids the model has room, at most `max_new_tokens`."""
-        return max_new_tokens if self._room is None else min(max_new_tokens, self._room - len(asked.ids))
-
-    def prefix(self, system: str = "") -> list[int]:
+    def prefix(self, system: str = "", *, think: bool = False) -> list[int]:
         """Return the ids with which nearly all prompts begin: a first token of a question may include text before it.
 
-        `system`: the caller's system message; with a long one there is no prefix.
+        `system`: the caller's system message; with a long one there is no prefix. `think`: as in `Prompt.ids`.
         """
-        found = self._prefixes.get(system)
+        found = self._prefixes.get((system, think))
         if found is None:
-            one, other = (self._prompt.ids(self._tokenizer, text, system=system) for text in ("0", "?"))
+            one, other = (self._prompt.ids(self._tokenizer, text, system=system, think=think) for text in ("0", "?"))
             length = common_length(one, other)
             found = [] if system and length > LONGEST_PREFIX else one[:length]
-            self._prefixes = {key: self._prefixes[key] for key in self._prefixes if not key} | {system: found}
+            kept = {key: self._prefixes[key] for key in self._prefixes if not key[0]}
+            self._prefixes = kept | {(system, think): found}
         return found
 
 
@@ -216,16 +228,27 @@ class Asker:
             self._model.check_tokenizer(found)
         self._tokenizer, self._index, self._prompt = tokenizer, found, prompt or prompt_for(None, found)
         self._lock, self._generates = Lock(), cast("Writer | None", None)
-        self._inputs = PromptInputs(tokenizer, self._prompt, self._model.room)
+        self._thoughts = thinking_of(tokenizer).tokens(tokenizer)
+        self._inputs = PromptInputs(tokenizer, self._prompt, self._model.room, self._thoughts)
         self._channels = None if found is None else Channels(found, self._prompt, self._model.ends)
         self._writer = self._beam_writer if self._model.engine is None else BatchWriter(self._model, found)
 
-    def stream(self, on_piece: Callable[[TextPiece], object], free: bool = False) -> FactStream:
+    @property
+    def can_think(self) -> bool:
+        """Whether the model can think before it answers (`Generation.think`), as its chat template shows."""
+        return self._thoughts is not None and self._model.engine is not None
+
+    def stream(
+        self, on_piece: Callable[[TextPiece], object], free: bool = False, *, think: int | None = 0
+    ) -> FactStream:
         """Return a streamer for one call of `ask`, which calls `on_piece` with pieces of text and of facts.
 
-        `free`: as in that call.
+        `free`: as in that call; `think`: as in its options; None: no text is a thought, as where a prompt is continued.
         """
-        return FactStream(self._token_bytes, None if free else self._writer.machine, on_piece)
+        thoughts = None
+        if self._thoughts is not None and think is not None:
+            thoughts = ThoughtReader(self._thoughts, is_open=think > 0)
+        return FactStream(self._token_bytes, None if free else self._writer.machine, on_piece, thoughts)
 
     def count_facts(self, ids: Sequence[int], prompt_length: int) -> int:
         """Return how many facts a sequence has completed after its prompt."""
@@ -261,7 +284,7 @@ class Asker:
         """
         options = replace(options, **changes)
         self._check(options, free, streamer)
-        asked = self._inputs.encode(question, options.max_new_tokens, history, system)
+        asked = self._inputs.encode(question, options, history, system)
         return next(self._answers([asked], options, free, streamer, until, 1, cancelled, system))
 
     def ask_all(
@@ -287,7 +310,7 @@ class Asker:
         outcomes: list[Asked | InputError] = []
         for question in questions:
             try:
-                outcomes.append(self._inputs.encode(question, options.max_new_tokens))
+                outcomes.append(self._inputs.encode(question, options))
             except InputError as error:
                 outcomes.append(error)
         asked = [outcome for outcome in outcomes if isinstance(outcome, Asked)]
@@ -332,7 +355,7 @@ class Asker:
         writing = WritingOptions(
             is_end=repeated.is_end,
             answer_line=AnswerLine(self._tokenizer, marker, self._model.ends).after,
-            prefix=self._inputs.prefix(system),
+            prefix=self._inputs.prefix(system, think=options.think > 0),
             free=free,
             sampling=options.sampling,
             num_beams=options.num_beams,
@@ -342,11 +365,13 @@ class Asker:
             fact_beams=beams,
             max_facts=options.max_facts,
             after_facts=marker,
+            thoughts=self._thoughts,
         )
         orders = [
             TextRequest(
                 prompt=one.ids,
-                max_new_tokens=self._inputs.limit(one, options.max_new_tokens),
+                max_new_tokens=one.most,
+                thought=one.thought,
                 channel=self._channels.of(one.question, options.min_confidence)
                 if options.uses_channel and not free and self._channels
                 else None,
@@ -372,7 +397,7 @@ class Asker:
 
     def _finish(self, text: WrittenText, repeated: RepeatedAnswer) -> FinishReason:
         """Return the reason why a text ended."""
-        if self._has_ended(text) or repeated.is_end(text.ids):
+        if self._has_ended(text) or repeated.is_end(text.answer_ids):
             return "stop"
         return "interrupted" if text.is_interrupted else "length"
 
@@ -392,14 +417,23 @@ class Asker:
         channel: Channel | None = None,
     ) -> Answer:
         """Return the answer that a text is. `linked`: with the ids of its facts' parts, which need the database."""
-        text = self._tokenizer.decode(written.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False).strip()
+        marks = () if self._thoughts is None else self._thoughts.names
+        text = self._tokenizer.decode(
+            [number for number in written.answer_ids if number not in marks],
+            skip_special_tokens=True,
+            clean_up_tokenization_spaces=False,
+        ).strip()
         trigger = "" if self._index is None else self._index.trigger
+        start = len(asked.ids) + written.thought_ids
+        own_facts = [fact for fact in written.facts if fact.token_span[0] >= start]
         if written.facts and trigger and reason == "stop":  # it began one fact more than `max_facts`
             text = text.removesuffix(trigger).rstrip()
         answer = Answer(
             question=asked.question,
-            answer=final_answer(text, self._prompt.marker, written.facts, trigger),
+            answer=final_answer(text, self._prompt.marker, own_facts, trigger),
             text=text,
+            thought=written.thought,
+            thought_tokens=written.thought_ids,
             facts=written.facts,
             links=tuple(map(unlinked, written.facts)),
             tokens=len(written.ids),
@@ -433,6 +467,11 @@ class Asker:
         return self._model.token_bytes if self._index is None else self._index.tokenizer.token_bytes
 
     def _check(self, options: Generation, free: bool, streamer: Any) -> None:
+        if options.think and not self.can_think:
+            lacks = "its chat template has no marks of thoughts" if self._thoughts is None else "it has no engine"
+            raise InputError(
+                f"the model cannot think before it answers, since {lacks}: leave out think, or give another"
+            )
         if streamer is not None and options.num_beams > 1:
             raise InputError("beam search cannot stream, since it decides at the end: leave out streamer or num_beams")
         if free and replace(options, channel=False) != options.free:  # `channel` is True by default

@@ -3,6 +3,9 @@
 What users say is data and must not contain control tokens: any text of an added token of the tokenizer (`<|im_end|>`,
 `<think>`) is removed by `without_control` before the chat template is applied.
 
+Whether a model thinks before it answers is seen from its template: written with and without the options that templates
+have for it (`enable_thinking`, `thinking`), a prompt may end in an opened thought, or in a closed one (`thinking_of`).
+
 Servers and models refuse different parameters: newer models of OpenAI want `max_completion_tokens` in place of
 `max_tokens` and no `temperature`, some have no system role. A request that is refused is sent again without what the
 server names in its refusal, or with the other name, and later requests begin like that.
@@ -16,7 +19,9 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
+from refactx.decoding.thoughts import Marks, ThoughtTokens, marks_in
 from refactx.errors import InputError, ModelError
 from refactx.lazy import require
 
@@ -24,14 +29,81 @@ Message = dict[str, str]
 """A message of a conversation: `role` (`system`, `user` or `assistant`) and `content`."""
 
 
-def conversation_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thinking:
+    """How the replies by a chat template think. `marks`: of thoughts; None: the template has none.
+
+    `off`, `on`: the text after the template's own, for a reply without a thought and for one that begins with one.
+    """
+
+    marks: Marks | None = None
+    off: str = ""
+    on: str = ""
+
+    def tokens(self, tokenizer: Any) -> ThoughtTokens | None:
+        """Return the marks as a tokenizer writes them; None without marks."""
+        if self.marks is None:
+            return None
+        added = {number: str(token) for number, token in getattr(tokenizer, "added_tokens_decoder", {}).items()}
+        return ThoughtTokens.of(self.marks, lambda text: list(tokenizer.encode(text, add_special_tokens=False)), added)
+
+
+_PROBE = "zebra 4096"
+"""A question that no template has a text of."""
+_thinking: WeakKeyDictionary[Any, tuple[Any, Thinking]] = WeakKeyDictionary()  # by tokenizer, with its template
+
+
+def thinking_of(tokenizer: Any) -> Thinking:
+    """Return how replies by a tokenizer's chat template think, as its prompts and its text show."""
+    template = getattr(tokenizer, "chat_template", None)
+    known, found = _thinking.get(tokenizer, (None, Thinking()))
+    if known != template:
+        found = _find_thinking(tokenizer)
+        _thinking[tokenizer] = template, found
+    return found
+
+
+def _find_thinking(tokenizer: Any) -> Thinking:
+    off, on = (_end_of_prompt(tokenizer, think=think) for think in (False, True))
+    templates = getattr(tokenizer, "chat_template", None)
+    source = "".join(templates.values()) if isinstance(templates, dict) else str(templates)
+    added = " ".join(map(str, getattr(tokenizer, "added_tokens_decoder", {}).values()))
+    marks = next(filter(None, map(marks_in, (on, off, source, added))), None)
+    if marks is None:
+        return Thinking()
+    is_open = [text.rfind(marks.opens) > text.rfind(marks.closes) for text in (off, on)]
+    skips = "" if marks.skips in off else marks.skips
+    return Thinking(
+        marks=marks,
+        off=marks.closing if is_open[0] else skips,
+        on="" if is_open[1] else f"{marks.opens}{marks.begin}",
+    )
+
+
+def _end_of_prompt(tokenizer: Any, *, think: bool) -> str:
+    """Return the text of a prompt after the question; "" if the template cannot write one."""
+    try:
+        text: str = tokenizer.apply_chat_template(
+            [{"role": "user", "content": _PROBE}], tokenize=False, **_options(think=think)
+        )
+    except Exception:  # a template may raise anything
+        return ""
+    return text.rpartition(_PROBE)[2]
+
+
+def _options(*, think: bool) -> dict[str, Any]:
+    """Return the variables of chat templates, which ignore those that they do not know."""
+    return {"add_generation_prompt": True, "enable_thinking": think, "thinking": think}
+
+
+def conversation_ids(tokenizer: Any, messages: Sequence[Message], *, think: bool = False) -> list[int]:
     """Return the ids of a conversation up to the beginning of the assistant's turn. The first message is the system's.
 
-    For a chat template without a system role, the system message begins the first user turn. Raises ModelError if the
-    chat template cannot be used.
+    `think`: whether the prompt ends in an opened thought; else it has none, or one that is closed at once. For a chat
+    template without a system role, the system message begins the first user turn. Raises ModelError if the chat
+    template cannot be used.
     """
-    options = {"add_generation_prompt": True, "enable_thinking": False}  # templates ignore unknown options
-    messages = list(messages)
+    options, messages = _options(think=think), list(messages)
     if messages[0]["content"].strip() and not _writes(tokenizer, messages, options):
         messages = folded(messages)
     try:
@@ -40,7 +112,9 @@ def conversation_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
         raise ModelError(
             f"the model's chat template cannot write a conversation with examples: {error}. Choose another model"
         ) from error
-    return list(encoded)
+    found = thinking_of(tokenizer)
+    rest = found.on if think else found.off
+    return [*encoded, *(tokenizer.encode(rest, add_special_tokens=False) if rest else ())]
 
 
 def without_control(tokenizer: Any, text: str) -> str:
@@ -55,37 +129,6 @@ def without_control(tokenizer: Any, text: str) -> str:
         for token in reversed(control):
             text = text.replace(token, " ")
     return text
-
-
-_THOUGHT = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad)"
-_OPENED = (
-    rf"^[ \t]*(?:<{_THOUGHT}(?:\s[^<>]*)?>|\[{_THOUGHT}\]|◁think▷|<\|(?:begin_of_thought|start_thinking)\|>"
-    r"|<\|channel>\s*thought\b|\A(?-i:analysis(?=[A-Z<])))"
-)
-_CLOSED = (
-    rf"(?:</{_THOUGHT}\s*>|\[/{_THOUGHT}\]|◁/think▷|<\|end_(?:of_thought|thinking)\|>|<channel\|>|(?-i:assistantfinal))"
-)
-_WHOLE = re.compile(rf"{_OPENED}.*?{_CLOSED}", re.IGNORECASE | re.DOTALL | re.MULTILINE)
-_REST = re.compile(rf"\A.*{_CLOSED}|{_OPENED}.*\Z", re.IGNORECASE | re.DOTALL | re.MULTILINE)
-_CHANNEL = re.compile(
-    r"<\|channel\|>\s*(\w*)[^<]*<\|message\|>(.*?)(?=<\|(?:channel|start|end|return|call)\|>|\Z)", re.DOTALL
-)
-
-
-def without_thoughts(text: str) -> str:
-    """Return what a model says to the user: without what it thinks, also in a thought that it has not ended.
-
-    Thoughts stand in tags (`<think>`, `[THINK]`, `<reasoning>`, in any case, of which a prompt may have the first one), or
-    in the channels of OpenAI's harmony format, of which `final` is the user's.
-
-    >>> without_thoughts("<think>Rome?</think>Bern"), without_thoughts("Rome?</think> Bern"), without_thoughts("<think>Rome")
-    ('Bern', ' Bern', '')
-    >>> without_thoughts("<|channel|>analysis<|message|>Rome?<|end|><|start|>a<|channel|>final<|message|>Bern<|return|>")
-    'Bern'
-    """
-    if channels := _CHANNEL.findall(text):
-        return "".join(said for name, said in channels if name == "final")
-    return _REST.sub("", _WHOLE.sub("", text))
 
 
 def _writes(tokenizer: Any, messages: list[Message], options: Mapping[str, Any]) -> bool:

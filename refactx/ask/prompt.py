@@ -70,15 +70,25 @@ class Prompt:
             turns += [("user", example.question), ("assistant", example.answer)]
         return [{"role": role, "content": text.strip()} for role, text in [*turns, ("user", question)]]
 
-    def ids(self, tokenizer: Any, question: str, history: Sequence[Example] = (), system: str = "") -> list[int]:
+    def ids(
+        self,
+        tokenizer: Any,
+        question: str,
+        history: Sequence[Example] = (),
+        system: str = "",
+        *,
+        think: bool = False,
+    ) -> list[int]:
         """Return the ids of the conversation (`messages`) up to the beginning of the assistant's turn.
+
+        `think`: whether that begins with a thought.
 
         For a chat template without a system role, the system message begins the first user turn. Raises InputError for
         a question without visible text, ModelError if the chat template cannot be used.
         """
         said = [Example(*(without_control(tokenizer, text) for text in (t.question, t.answer))) for t in history]
         plain = without_control(tokenizer, question), said, without_control(tokenizer, system)
-        return conversation_ids(tokenizer, self.messages(*plain))
+        return conversation_ids(tokenizer, self.messages(*plain), think=think)
 
 
 def load_prompt(name: str | Path = "wikidata") -> Prompt:
@@ -145,6 +155,10 @@ def _checked(prompt: Prompt) -> Prompt:
 MAX_NEW_TOKENS = 1000
 """As in the paper."""
 
+THOUGHT = 1000
+"""The most tokens of a thought that is asked for without a number."""
+THINK_WORDS = {"off": 0, "on": THOUGHT}
+
 MAX_FACTS = 25
 """A fact of the sample has 32 ids on average: so many leave room for the answer in `MAX_NEW_TOKENS`."""
 
@@ -154,6 +168,9 @@ _CHOICE, _SAMPLING = "Choice of facts", "Sampling"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
     """Options of generation: by default greedy text of at most `max_new_tokens` ids.
+
+    `think`: the most ids of a thought before the answer, its marks included, besides `max_new_tokens`; or `"on"`, which is
+    `THOUGHT`, or `"off"`, which is 0: no thought.
 
     `channel`: choose each fact by the question (`refactx.selection.channel`), if the prompt has examples for that and
     there are no beams; `min_confidence`: how much likelier, in nats, a fact or query has to make the question than none
@@ -180,6 +197,7 @@ class Generation:
     num_beams: int = option(1, "Beam search over the whole text.", least=1, group=_CHOICE)
     max_facts: int | None = option(MAX_FACTS, "After N facts, the answer follows.", least=1, group=_CHOICE)
     max_new_tokens: int = option(MAX_NEW_TOKENS, "At most N tokens per answer.", least=1)
+    think: int = option(0, "off; on; or at most N tokens of thought.", least=0, words=THINK_WORDS, metavar="on|off|N")
     temperature: float = option(
         0.0, "Sample with this temperature; default: greedy.", least=0, metavar="X", group=_SAMPLING
     )
@@ -190,7 +208,14 @@ class Generation:
     seed: int | None = option(None, "Seed that makes sampling repeatable.", least=0, group=_SAMPLING)
 
     def __post_init__(self) -> None:
+        if isinstance(self.think, bool | str):  # a word for a number; any other text is out of range
+            word: Any = {True: "on", False: "off"}.get(self.think, self.think)
+            object.__setattr__(self, "think", THINK_WORDS.get(word, word))
         check_options(self)
+        if self.think and self.num_beams > 1:
+            raise InputError(
+                "a thought and num_beams were both given: thoughts need text by one beam, so leave one out"
+            )
         if self.min_confidence is not None and not self.uses_channel:
             raise InputError(
                 "a threshold `min_confidence` was given with beams or without the channel: leave these options out, or it"

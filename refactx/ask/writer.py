@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Constraint, FactLimit, FactSource, FreeText, LineConstraint
+from refactx.decoding.states import Constraint, FactLimit, FactSource, Free, FreeText, LineConstraint
 from refactx.decoding.stream import Partial
+from refactx.decoding.thoughts import ThoughtTokens
 from refactx.engines.engine import Engine, FactChooser, LanguageModel
 from refactx.engines.scheduler import Job, Scheduler
 from refactx.engines.writer import (
@@ -35,17 +36,20 @@ from refactx.fact import Fact
 from refactx.selection.beams import FactBeams, choose_strategy
 from refactx.selection.channel import Channel
 from refactx.selection.plain import FreeChooser, PlainChooser
+from refactx.selection.thinking import ThinkingChooser, Thought
 from refactx.tree.tree import Children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRequest:
     """A text to write after the ids of a `prompt`: at most `max_new_tokens` ids. `channel`: as in
-    `GroundedModel.generate`."""
+    `GroundedModel.generate`; `thought`: how many of the ids a thought may take before it is closed, if the prompt opens
+    one, else 0. The answer does not take what the thought leaves."""
 
     prompt: Sequence[int]
     max_new_tokens: int
     channel: Channel | None = None
+    thought: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +67,8 @@ class WritingOptions:
     `cancelled`: asked before each pass of the model, ends them once it returns True; `streamer`: gets the ids as that of
     Transformers' `generate` does.
 
-    The others are for texts with facts, as in `GroundedModel.generate`.
+    `thoughts`: the marks of thoughts, None if the model has none: `is_end` and `answer_line` then get the ids after a
+    thought, or those so far. The others are for texts with facts, as in `GroundedModel.generate`.
     """
 
     is_end: Callable[[NDArray[np.int64]], bool]
@@ -79,13 +84,15 @@ class WritingOptions:
     fact_beams: FactBeams | None = None
     max_facts: int | None = None
     after_facts: str = ""
+    thoughts: ThoughtTokens | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenText:
     """A text: its `ids` after the prompt, its `facts`, whether it is whole or an error ended it, whether it was
     interrupted (`until`, `cancelled`), the forward `passes` that read ids for it, the `seconds` that it took, and how
-    many ids were `forced`: by the index or a rule, without a choice of the model's."""
+    many ids were `forced`: by the index or a rule, without a choice of the model's. `thought`: what it says before its
+    answer, and `thought_ids`, how many of the ids that took, marks included."""
 
     ids: list[int]
     facts: tuple[Fact, ...]
@@ -94,6 +101,13 @@ class WrittenText:
     passes: int
     seconds: float
     forced: int = 0
+    thought: str = ""
+    thought_ids: int = 0
+
+    @property
+    def answer_ids(self) -> list[int]:
+        """The ids after the thought."""
+        return self.ids[self.thought_ids :]
 
 
 class WritingError(Exception):
@@ -286,8 +300,14 @@ class BatchWriter:
         constraint: Constraint[Any] | None = None,
     ) -> None:
         self._ends, self.shared = frozenset(model.ends), share(model)
+        self._model = model
         self.machine = None if index is None else Machine(index, queries)
         self.constraint = constraint if self.machine is None else self.machine
+
+    @property
+    def token_bytes(self) -> Sequence[bytes]:
+        """The bytes of each id, by id; empty for special tokens."""
+        return self._model.token_bytes if self.machine is None else self.machine.token_bytes
 
     @property
     def scheduler(self) -> Scheduler:
@@ -374,10 +394,14 @@ class _Text:
         self._constraint: Constraint[Any] = FreeText()
         if not options.free:
             self._constraint = machine or writer.constraint or self._constraint
+        self._thought = self._new_thought()
         shared = len(options.prefix)
         self._prefix = options.prefix if shared < length and list(prompt[:shared]) == list(options.prefix) else ()
         self._most = length + order.max_new_tokens
-        self.row = Row(prompt, self._constraint.start(prompt), capacity=self._most, unread=length - len(self._prefix))
+        state = self._constraint.start(prompt)
+        if self._thought is not None and isinstance(state, Free):
+            state = Free()  # a mark ends the prompt, whose token may have no text: no word goes on after it
+        self.row = Row(prompt, state, capacity=self._most, unread=length - len(self._prefix))
         self.job = self._new_job()
         if options.streamer is not None:
             self._stream(options.streamer, self.row.written[None].copy())
@@ -398,20 +422,29 @@ class _Text:
             passes=job.passes,
             seconds=job.seconds,
             forced=row.forced,
+            thought="" if self._thought is None else self._thought.text,
+            thought_ids=self._answer_start - len(self._order.prompt),
         )
 
+    @property
+    def _answer_start(self) -> int:
+        """Where in the row the answer begins, after the prompt and a thought."""
+        return len(self._order.prompt) + (0 if self._thought is None else self._thought.stop)
+
+    def _new_thought(self) -> Thought | None:
+        options, most = self._options, self._order.thought
+        if options.thoughts is None:
+            return None
+        machine, answer = self._machine, list[int]()
+        if machine is not None and options.after_facts:
+            answer = machine.source.tokenizer.encode(options.after_facts)
+        return Thought(options.thoughts, most=most, is_begun=most > 0, answer=answer)
+
     def _new_job(self) -> Job:
-        options, engine, machine, shared = (
-            self._options,
-            self._writer.scheduler.engine,
-            self._machine,
-            self._writer.shared,
-        )
-        chooser: FactChooser = PlainChooser(self._constraint)
-        if machine is not None:
-            chooser = choose_strategy(machine, options.fact_beams, self._order.channel)
-        elif isinstance(self._constraint, FreeText):
-            chooser = FreeChooser(self._line)
+        options, engine, shared = self._options, self._writer.scheduler.engine, self._writer.shared
+        chooser = self._new_chooser()
+        if self._thought is not None:
+            chooser = ThinkingChooser(self._thought, self._new_chooser(), chooser, self._ends, self._line)
         if engine.trees < chooser.needs:
             chooser = chooser.without_trees()
         writer = TextWriter(
@@ -450,10 +483,19 @@ class _Text:
             job.cancelled = options.cancelled
         return job
 
+    def _new_chooser(self) -> FactChooser:
+        if self._machine is not None:
+            return choose_strategy(self._machine, self._options.fact_beams, self._order.channel)
+        return FreeChooser(self._line) if isinstance(self._constraint, FreeText) else PlainChooser(self._constraint)
+
     def _line(self, ids: NDArray[np.int64], likeliest: int) -> Sequence[int]:
-        return self._options.answer_line(ids[len(self._order.prompt) :].tolist(), likeliest)
+        return self._options.answer_line(ids[self._answer_start :].tolist(), likeliest)
 
     def _put(self, token: int) -> None:
+        if self._thought is not None:
+            row, table = self.row, self._writer.token_bytes
+            piece = table[token] if token < len(table) else b""
+            row.state = self._thought.add(token, piece, row.state, row.at_fact_end)
         if self._options.streamer is not None:
             with self._writer.shared.calls:
                 self._stream(self._options.streamer, np.array([token]))
@@ -466,15 +508,26 @@ class _Text:
         else:
             put_in_state(ids, self.row.state)
 
+    @property
+    def _limit(self) -> int:
+        """The most ids of the row, as far as its thought is written."""
+        tokens, thought = self._options.thoughts, self._thought
+        if tokens is None or thought is None or thought.is_open:
+            return self._most
+        reserved = self._order.thought + len(tokens.closing) if self._order.thought else 0
+        return min(self._most, self._answer_start + self._order.max_new_tokens - reserved)
+
     def _is_done(self, row: Row) -> bool:
-        options, length = self._options, len(self._order.prompt)
+        options, thought = self._options, self._thought
         with self._writer.shared.calls:
             if options.until is not None and options.until(row.written[None].copy()):
                 self._is_stopped = True
-            ends = self._constraint.can_end(row.state) and (
-                int(row.written[-1]) in self._ends or options.is_end(row.written[length:])
-            )
-            done = ends or self._is_stopped or row.length >= self._most
+            ends = self._constraint.can_end(row.state)
+            if thought is not None and thought.is_open:  # it does not end the text: it is closed
+                thought.repeats = thought.repeats or (ends and options.is_end(row.written[len(self._order.prompt) :]))
+                ends = False
+            ends = ends and (int(row.written[-1]) in self._ends or options.is_end(row.written[self._answer_start :]))
+            done = ends or self._is_stopped or row.length >= self._limit
             if done and options.streamer is not None:
                 options.streamer.end()
         return done

@@ -31,6 +31,24 @@ class Number(click.FloatRange):
         return number
 
 
+class NamedNumber(click.IntRange):
+    """The type of an option that is a whole number, or one of some `words` for such numbers."""
+
+    def __init__(self, words: Mapping[str, int], **limits: Any) -> None:
+        super().__init__(**limits)
+        self._words = words
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number of an option's text. Raises BadParameter if it is none, or out of range."""
+        if value in self._words:
+            return self._words[value]
+        try:
+            number: int = super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is none of {', '.join(self._words)}, and no number from {self.min} on", param, ctx)
+        return number
+
+
 class Names(click.Choice[str]):
     """The type of an option that is one of some names. `old`: what names of earlier releases mean, which are still taken."""
 
@@ -111,6 +129,8 @@ def _click_option(name: str, kind: Any, default: Any, known: Option) -> Decorato
     value: Any = str
     if known.choices:
         value = Names(known.choices, known.old)
+    elif known.words:
+        value = NamedNumber(known.words, min=known.least, max=known.most)
     elif int in kinds:
         value = click.IntRange(least, known.most, min_open=is_open)
     elif float in kinds:
@@ -132,7 +152,7 @@ def groups_of(options: type) -> dict[str, tuple[str, ...]]:
 
 NEW_TOKENS = declared(Generation, "max_new_tokens")
 GENERATION_GROUPS = groups_of(Generation)
-MACHINE = ("db", "engine", "dtype", "device", "gpu_layers", "threads", "context")
+MACHINE = ("db", "engine", "adapter", "dtype", "device", "gpu_layers", "threads", "context")
 MACHINE_GROUP = ("db", "batch_size", *MACHINE[1:])
 generation_options = declared(Generation)
 DEVICE = click.option(
@@ -154,7 +174,7 @@ def engine_options_of(given: dict[str, Any], texts: int, beams: int) -> "EngineO
     """
     from refactx.engines.loading import EngineOptions
 
-    names = ("engine", "device", "dtype", "gpu_layers", "threads", "context")
+    names = ("engine", "adapter", "device", "dtype", "gpu_layers", "threads", "context")
     if beams > 1 and given["engine"] == "auto":
         given["engine"] = "transformers"
     return EngineOptions(texts=texts, **{name: given.pop(name) for name in names})

@@ -5,8 +5,9 @@ are removed from everything that is printed.
 
 Items and properties have the address of their page on Wikidata beside them.
 
-Reasoning is plain. A fact is dim and underlined while it is written, and blue and underlined once it is complete. The
-answer is bold. Complete lines are printed once; the current line and the status below it are redrawn in place.
+Reasoning is plain; a thought before the answer is in italics, and in plain lines behind a bar. A fact is dim and
+underlined while it is written, and blue and underlined once it is complete. The answer is bold. Complete lines are
+printed once; the current line and the status below it are redrawn in place.
 
 Answers go to standard output, progress to standard error if that is a terminal.
 """
@@ -82,6 +83,7 @@ def plain(answer: Answer) -> str:
         own = re.sub(
             rf"(^[ \t]*\S+:)?[ \t]*{re.escape(visible(fact.text))}[ \t]*\n?", "", own, count=1, flags=re.MULTILINE
         )
+    lines += [f"  | {written}".rstrip() for written in visible(answer.thought).splitlines()]
     lines += [f"  {written}".rstrip() for written in own.splitlines()]
     lines += [line(fact.text) for fact in answer.facts]
     lines.append(f"Answer: {line(answer.answer) or '(none)'}")
@@ -190,6 +192,7 @@ def _address(url: str) -> str:
 
 FACT = "blue underline"
 UNFINISHED = "dim underline"
+THOUGHT = "dim italic"
 ANSWER = "bold"
 REFRESH_RATE = 8  # a second
 
@@ -201,7 +204,7 @@ class TerminalText:
         self._console, self._marker = console, marker
         self._line, self._fact = Text(), ""
         self.reads, self.facts, self.tokens = True, 0, 0
-        self._begun = False
+        self._begun = self._thinks = False
         self._live: Live | None = None
         self._started = time.monotonic()
 
@@ -223,6 +226,11 @@ class TerminalText:
 
     def add(self, piece: TextPiece) -> None:
         text = visible(piece.text)
+        if self._thinks and not piece.in_thought:  # the answer begins as a text does
+            last, self._line, self._fact = self._current(), Text(), ""
+            self._begun = False
+            self._console.print(last)
+        self._thinks = piece.in_thought
         if not self._begun:  # an answer's text has no leading white space
             text = text.lstrip()
             self._begun = bool(text)
@@ -237,11 +245,15 @@ class TerminalText:
             finished, self._line = self._line.copy().append(end), Text()
             if self._live is not None:  # otherwise the line is shown twice until the next refresh
                 self._live.refresh()
-            self._console.print(_marked(finished, self._marker))
+            self._console.print(self._styled(finished))
         self._line = self._line.copy().append(rest)
 
     def _current(self) -> Text:
-        return _marked(self._with_fact(UNFINISHED), self._marker)
+        return self._styled(self._with_fact(UNFINISHED))
+
+    def _styled(self, text: Text) -> Text:
+        """Return a line in the style of a thought, or bold if it holds the answer."""
+        return Text(style=THOUGHT).append_text(text) if self._thinks else _marked(text, self._marker)
 
     def _with_fact(self, style: str) -> Text:
         fact = self._fact.lstrip()
@@ -270,6 +282,9 @@ def terminal(**options: Any) -> Console:
 
 def print_answer(console: Console, answer: Answer, marker: str, was_streamed: bool) -> None:
     """Print what follows the text of an answer, and the text itself unless it was streamed."""
+    if not was_streamed and answer.thought:
+        console.print(Text(visible(answer.thought), THOUGHT))
+        console.print()
     if not was_streamed and answer.text:
         for written in _with_facts(answer).split("\n", allow_blank=True):
             console.print(_marked(written, marker))
@@ -345,7 +360,9 @@ class Asking:
 
     def ask(self, question: str, history: Sequence[Example], view: "Reader") -> Answer:
         """Ask, and pass the text to `view` while it is written; Ctrl-C ends the generation."""
-        streamer = self.asker.stream(view.add, self.free) if self.streams and view.reads else None
+        streamer = (
+            self.asker.stream(view.add, self.free, think=self.options.think) if self.streams and view.reads else None
+        )
         counter = _BeamFacts(self, view)
 
         with interruptible() as interrupted:

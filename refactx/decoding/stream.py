@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free, InFact, InTerminator, State
+from refactx.decoding.states import Free, InFact, InQuery, InTerminator, State
+from refactx.decoding.thoughts import ThoughtReader
 from refactx.errors import RefactxError
 from refactx.fact import Fact
 
@@ -20,26 +21,32 @@ class TextPiece:
     """A piece of text.
 
     `in_fact`: it is part of a fact or of its terminator; `completes`: it is the end of the terminator; `fact`: the one that
-    it completes.
+    it completes; `in_thought`: it is part of a thought, whose marks are left out.
     """
 
     text: str
     in_fact: bool = False
     completes: bool = False
     fact: Fact | None = None
+    in_thought: bool = False
 
 
 class FactStream:
     """A Transformers streamer (`generate(streamer=...)`) for one generation, which calls `on_piece` for each piece.
 
-    `token_bytes`: the bytes of each id, by id; `machine`: None if there are no facts. Bytes of an incomplete character
-    wait for the rest of it.
+    `token_bytes`: the bytes of each id, by id; `machine`: None if there are no facts; `thoughts`: what tells thoughts from
+    the rest, None if there are none. Bytes of an incomplete character wait for the rest of it.
     """
 
     def __init__(
-        self, token_bytes: Sequence[bytes], machine: Machine | None, on_piece: Callable[[TextPiece], object]
+        self,
+        token_bytes: Sequence[bytes],
+        machine: Machine | None,
+        on_piece: Callable[[TextPiece], object],
+        thoughts: ThoughtReader | None = None,
     ) -> None:
         self._token_bytes, self._machine, self._on_piece = token_bytes, machine, on_piece
+        self._thoughts = thoughts
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._state: State = Free()
         self._position: int | None = None  # of the next id; None: the prompt is missing
@@ -71,6 +78,7 @@ class FactStream:
 
     def end(self) -> None:
         """End the text: pass on the bytes that are left."""
+        self._release()
         self._emit(b"", final=True)
 
     def _take(self, token: int, after: State) -> None:
@@ -78,7 +86,13 @@ class FactStream:
         piece = table[token] if token < len(table) else b""
         before, self._state = self._state, after
         if self._machine is None or not isinstance(before, InFact | InTerminator):
-            return self._emit(piece)
+            if self._thoughts is None or isinstance(before, InQuery):
+                self._release()
+                return self._emit(piece)
+            for said, in_thought in self._thoughts.read(token, piece):
+                self._emit(said, in_thought=in_thought)
+            return None
+        self._release()
         if len(after.facts) == len(before.facts):
             return self._emit(piece, in_fact=True)
         done = before.done if isinstance(before, InTerminator) else 0
@@ -86,10 +100,24 @@ class FactStream:
         self._emit(piece[:end], in_fact=True, fact=self._machine.facts_of(after)[-1])
         return self._emit(piece[end:])
 
-    def _emit(self, data: bytes, in_fact: bool = False, fact: Fact | None = None, final: bool = False) -> None:
+    def _release(self) -> None:
+        """Pass on what was held back as the possible beginning of a mark."""
+        for said, in_thought in () if self._thoughts is None else self._thoughts.interrupt():
+            self._emit(said, in_thought=in_thought)
+
+    def _emit(
+        self,
+        data: bytes,
+        in_fact: bool = False,
+        fact: Fact | None = None,
+        final: bool = False,
+        in_thought: bool | None = None,
+    ) -> None:
         text = self._decoder.decode(data, final)
+        if in_thought is None:
+            in_thought = self._thoughts is not None and self._thoughts.is_open
         if text or fact is not None:
-            self._on_piece(TextPiece(text, in_fact, fact is not None, fact))
+            self._on_piece(TextPiece(text, in_fact, fact is not None, fact, in_thought))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,15 +20,17 @@ DTYPES = (AUTO, "float32", "bfloat16", "float16")
 class EngineOptions:
     """How a model is run.
 
-    `engine`: `auto` is llama.cpp for a GGUF file if `refactx[llamacpp]` is installed, else Transformers. For
-    Transformers: `device` and `dtype`, as `refactx.load_model` takes them. For llama.cpp: how many layers are on the GPU
+    `engine`: `auto` is llama.cpp for a GGUF file if `refactx[llamacpp]` is installed, else Transformers. `adapter`: of
+    LoRA, for Transformers as `refactx.load_model` takes it, for llama.cpp a GGUF file. For Transformers: `device` and
+    `dtype`, as `refactx.load_model` takes them. For llama.cpp: how many layers are on the GPU
     (`gpu_layers`; None: all), how many `threads` it takes (None: one a physical core), for how many ids its `context`
     has room (None: for `texts` texts at once).
     """
 
     engine: EngineName = option("auto", "transformers or llamacpp.", choices=ENGINES, metavar="ENGINE")
+    adapter: str | None = option(None, "Of LoRA: a folder, an id, a GGUF file.", metavar="PATH")
     dtype: str = option(AUTO, "float32, bfloat16, float16.", choices=DTYPES, metavar="TYPE")
-    device: str = option(AUTO, "Such as cpu, cuda, cuda:1.", metavar="DEVICE")
+    device: str = option(AUTO, "Such as cpu, cuda:1, balanced.", metavar="DEVICE")
     gpu_layers: int | None = option(None, "llamacpp: N layers on the GPU; default: all.", least=0)
     threads: int | None = option(None, "llamacpp: default: physical cores.", least=1)
     context: int | None = option(None, "llamacpp: room for N tokens.", least=1024)
@@ -55,6 +57,7 @@ def load_language_model(name: str, index: Any = None, options: EngineOptions | N
         return load_gguf(
             gguf,
             index,
+            adapter=options.adapter,
             gpu_layers=options.gpu_layers,
             threads=options.threads,
             context=options.context,
@@ -68,7 +71,8 @@ def load_language_model(name: str, index: Any = None, options: EngineOptions | N
         if index is not None:
             check_tokenizer(index, tokenizer)
 
-    return TransformersModel(*load_model(name, device=options.device, dtype=options.dtype, check=check))
+    loaded = load_model(name, device=options.device, dtype=options.dtype, adapter=options.adapter, check=check)
+    return TransformersModel(*loaded)
 
 
 def engine_for(name: str, options: EngineOptions) -> EngineName:

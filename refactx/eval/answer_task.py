@@ -213,10 +213,11 @@ class AnswerTask(IndexTask):
             **super().settings,
             "questions_fingerprint": fingerprint(golds),
             "prompt_fingerprint": fingerprint(asdict(self._template)),
-            **asdict(self.generation),
+            **{name: value for name, value in asdict(self.generation).items() if name != "think" or value},
             "min_confidence": self._template.min_confidence if confidence is None else confidence,
             "batch_size": self.batch_size,
             "engine": engine_for(self.model, self.engine),
+            **({} if self.engine.adapter is None else {"adapter": self.engine.adapter}),
         }
 
     def ask(

@@ -16,8 +16,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from refactx.ask.chat import RETRIES, ChatServer, ServerRole, without_thoughts
+from refactx.ask.chat import RETRIES, ChatServer, ServerRole
 from refactx.ask.prompt import Prompt
+from refactx.decoding.thoughts import without_thoughts
 from refactx.errors import InputError
 from refactx.eval.run import RunLog
 from refactx.paths import read_toml

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from refactx.errors import ModelError
 from refactx.fact import counted
+from refactx.lazy import require
 from refactx.models import demo
 from refactx.tokenizer import FactTokenizer
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 DEMO = "demo"
 AUTO = "auto"
+DEVICE_MAPS = ("balanced", "sequential")
+"""The devices that are all GPUs together, by their names as Transformers' `device_map`."""
 FLOAT32_PARAMETERS = 2_000_000_000
 """The largest model that runs in float32 on a CPU by default: it takes 8 GB."""
 
@@ -83,22 +86,25 @@ def load_model(
     *,
     device: str = AUTO,
     dtype: "torch.dtype | str" = AUTO,
+    adapter: str | Path | None = None,
     check: "Callable[[Any], object]" = lambda tokenizer: None,
 ) -> tuple[Any, Any]:
     """Return a causal language model of Transformers in evaluation mode, and its tokenizer, which has a chat template.
 
     `name`: a Hugging Face id, a folder, a GGUF file (it is dequantised), or `demo`.
-    `device`: a name of PyTorch's; `auto` is `cuda` if there is a GPU, else `cpu`.
+    `device`: a name of PyTorch's; `auto` is `cuda` if there is a GPU, else `cpu`; `balanced` and `sequential` divide the
+    model among all GPUs, as Transformers' `device_map` does.
     `dtype`: `auto` is bfloat16 on a GPU; on a CPU it is float32 up to 2 billion parameters, else the checkpoint's own.
     (Few CPUs compute in bfloat16: with SmolLM2 on 2 cores of an AMD EPYC without avx512_bf16, a prompt of 450 tokens
     takes 7.1 s in bfloat16 and 1.1 s in float32, and a token after it 44 ms and 59 ms.) A quantised checkpoint is not
     converted.
+    `adapter`: of peft, such as LoRA, as a Hugging Face id or a folder; it is merged into weights that are not quantised.
     `check`: called with the tokenizer before the weights are loaded; it may raise.
 
         model, tokenizer = refactx.load_model("Qwen/Qwen2.5-1.5B-Instruct", device="cuda")
 
-    Raises ModelError if the model cannot be found, loaded, or used for chat; InputError if a package for GGUF files is
-    needed and not installed.
+    Raises ModelError if the model or adapter cannot be found, loaded, or used for chat, or if the adapter is for a model
+    of another size or tokenizer; InputError if a package is needed and not installed.
     """
     path, placed = _local(name), _device(device)
     if path is not None and path.is_file() and path.suffix != ".gguf":
@@ -106,13 +112,19 @@ def load_model(
     tokenizer = _load(name, path, _auto_tokenizer)
     check_chat_template(tokenizer)
     check(tokenizer)
-    return _load(name, path, lambda source, options: _auto_model(source, options, placed, dtype)), tokenizer
+    if adapter is not None:
+        check_adapter(adapter, name, tokenizer)
+    model = _load(name, path, lambda source, options: _auto_model(source, options, placed, dtype))
+    return model if adapter is None else _adapted(model, adapter, name), tokenizer
 
 
 def _device(name: str) -> str:
     """Return the name of a device that this machine has. Raise ModelError if it has no such device."""
     import torch  # seconds
 
+    if name in DEVICE_MAPS:
+        require("accelerate", "gguf")
+        return name
     if name == AUTO:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -208,10 +220,12 @@ def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch
     import torch  # seconds
     from transformers import AutoModelForCausalLM, GgufConfig
 
-    packed = "gguf_file" in options
+    packed, is_mapped = "gguf_file" in options, device in DEVICE_MAPS
+    if is_mapped:
+        options = {**options, "device_map": device}
     if packed:
         options = {**options, "quantization_config": GgufConfig(dequantize=True)}
-    on_cpu = torch.device(device).type == "cpu"
+    on_cpu = not is_mapped and torch.device(device).type == "cpu"
     first = dtype
     if dtype == AUTO and (packed or not on_cpu):  # Transformers' "auto" for a GGUF is float32, for models of any size
         first = torch.bfloat16
@@ -228,7 +242,74 @@ def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch
     quantised = getattr(model.config, "quantization_config", None) is not None
     if dtype == AUTO and on_cpu and not quantised and model.num_parameters() <= FLOAT32_PARAMETERS:
         model = model.float()
-    return (model if quantised else model.to(device)).eval()
+    return (model if quantised or is_mapped else model.to(device)).eval()
+
+
+def check_adapter(adapter: str | Path, model: str, tokenizer: Any) -> None:
+    """Raise ModelError unless an adapter can be merged into a model's weights, and is for its tokenizer.
+
+    `model`: its name, for messages. Raises InputError if peft is not installed.
+    """
+    config, shown = _adapter_config(adapter), str(adapter)
+    if getattr(config, "is_prompt_learning", False):
+        raise ModelError(
+            f"the adapter {shown} is a learned prompt ({type(config).__name__}), whose virtual tokens have no ids: use an "
+            "adapter that changes weights, such as LoRA"
+        )
+    own = Path(adapter).expanduser() / "tokenizer.json"
+    if own.is_file() and not _class_builds_its_own(own.parent):
+        found, expected = (
+            one.fingerprint for one in (FactTokenizer.from_file(own), FactTokenizer.from_transformers(tokenizer))
+        )
+        if found != expected:
+            raise ModelError(
+                f"the adapter {shown} was made with another tokenizer than that of {model}: give the model that it was made "
+                f"for ({getattr(config, 'base_model_name_or_path', None) or 'which it does not name'})"
+            )
+
+
+def _adapter_config(adapter: str | Path) -> Any:
+    """Return the configuration of an adapter of peft. Raise ModelError if there is none."""
+    require("peft", "adapters")
+    from peft import PeftConfig  # seconds
+
+    path = Path(adapter).expanduser()
+    if path.suffix == ".gguf":
+        raise ModelError(
+            f"{path} is an adapter for llama.cpp: give a GGUF file as the model too, or an adapter of peft"
+        )
+    if path.exists() and not (path / "adapter_config.json").is_file():
+        raise ModelError(f"{path} contains no adapter of peft: expected an adapter_config.json in it")
+    try:
+        return PeftConfig.from_pretrained(str(path) if path.exists() else str(adapter))
+    except Exception as error:  # peft raises ValueError, OSError and others
+        raise ModelError(
+            f"there is no adapter {adapter}: give a folder of peft, or a Hugging Face id ({error})"
+        ) from error
+
+
+def _adapted(model: Any, adapter: str | Path, name: str) -> Any:
+    """Return a model with an adapter: merged into its weights, or beside them if these are quantised."""
+    from peft import PeftModel, get_peft_model_state_dict
+    from peft.utils import load_peft_weights
+
+    path = Path(adapter).expanduser()
+    source = str(path) if path.exists() else str(adapter)
+    try:
+        adapted: Any = PeftModel.from_pretrained(model, source)
+        expected = set(get_peft_model_state_dict(adapted, save_embedding_layers=False))
+        found = {key for key in load_peft_weights(source, device="cpu") if key in expected or "lora" in key}
+        if found != expected:
+            raise ValueError(f"it has {len(found - expected)} tensors too many, and lacks {len(expected - found)}")
+        is_quantised = getattr(model.config, "quantization_config", None) is not None
+        changed: Any = adapted.get_base_model() if is_quantised else adapted.merge_and_unload()
+    except Exception as error:  # peft raises ValueError, RuntimeError for sizes, and others
+        said = " ".join(str(error).split())
+        raise ModelError(
+            f"the adapter {adapter} does not fit {name}: it was made for a model of another kind or size, or is not complete "
+            f"({said[:200]})"
+        ) from error
+    return changed.eval()
 
 
 def _check_hub(name: str) -> bool:
@@ -274,7 +355,8 @@ def _sentence(name: str, path: Path | None, error: Exception) -> str:
     damaged = None if path is None else next(filter(_is_no_json, sorted(path.glob("*.json"))), None)
     if damaged is not None:
         return f"cannot load {name}: {damaged.name} in it is not JSON, so it may be incomplete: download it again"
-    hint = "" if path is None else "; if a file of it is incomplete, download it again"
+    is_lacking = path is None or "pip install" in said  # a package of a quantised checkpoint
+    hint = "" if is_lacking else "; if a file of it is incomplete, download it again"
     return f"cannot load {name}: {said.rstrip('.') or type(error).__name__}{hint}"
 
 

@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from refactx.ask.prompt import GREEDY, Example, Generation
+from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Example, Generation
 from refactx.errors import InputError
 from refactx.options import options_of
 from refactx.server.http import ApiError, bad_request
@@ -22,6 +22,9 @@ from refactx.server.texts import CitedFact, Delta, Event, Finished, answer_alone
 
 VARIANTS = ("", "answer", "free")
 MOST_STOPS = 4
+
+
+MOST_THOUGHT = 100_000
 
 
 def request_field(name: str, most: int) -> Any:
@@ -41,7 +44,12 @@ class RefactxOptions(BaseModel):
     fact_beams: int | None = request_field("fact_beams", 16)
     fact_length_penalty: float = request_field("fact_length_penalty", 10)
     max_facts: int | None = request_field("max_facts", 1000)
+    think: Literal["off", "on"] | Annotated[int, Field(ge=0, le=MOST_THOUGHT)] | None = None
     top_k: int | None = request_field("top_k", 1_000_000)
+
+
+EFFORTS = {"none": 0, "minimal": 0, "low": 250, "medium": THOUGHT, "high": 4 * THOUGHT, "xhigh": 16 * THOUGHT}
+"""The most tokens of a thought by the efforts of OpenAI's API."""
 
 
 class TextRequest(BaseModel):
@@ -89,11 +97,34 @@ class TextRequest(BaseModel):
             param="model",
         )
 
-    def generation(self, max_tokens: int, most: int, *, free: bool) -> Generation:
-        """Return the options of generation, with `max_tokens` or `most` tokens, whichever is less.
+    @property
+    def effort(self) -> str | None:
+        """The effort of reasoning that is asked for."""
+        return None
 
-        Without a temperature, the likeliest text is written. Raises ApiError (400) for options that exclude each other.
+    def thought(self, usual: int, *, can_think: bool) -> int:
+        """Return the most tokens of a thought. `usual`: if the request does not say; `can_think`: as in `Asker`.
+
+        An effort is for models that think, and nothing for others, since clients send it to any.
         """
+        asked = None if self.refactx is None else self.refactx.think
+        if asked is not None:
+            return asked if isinstance(asked, int) else THINK_WORDS[asked]
+        return EFFORTS.get(self.effort or "", usual) if can_think else 0
+
+    def generation(
+        self, max_tokens: int | None, service: TextService, *, free: bool, thinks: bool = True
+    ) -> Generation:
+        """Return the options of generation, with at most `max_tokens` tokens, and not more than the server allows.
+
+        A thought takes at most half of `max_tokens`. Without a temperature, the likeliest text is written. `thinks`:
+        whether there may be a thought. Raises ApiError (400) for options that exclude each other.
+        """
+        most = service.options.max_tokens
+        think = self.thought(service.options.think, can_think=service.asker.can_think) if thinks else 0
+        if max_tokens is not None:
+            think = min(think, max_tokens // 2)
+            most = min(most, max_tokens - think)
         given, temperature = self.refactx or RefactxOptions(), self.temperature or 0.0
         sampling: Mapping[str, Any] = {}
         if temperature:
@@ -106,7 +137,8 @@ class TextRequest(BaseModel):
                 fact_beams=given.fact_beams,
                 fact_length_penalty=given.fact_length_penalty,
                 max_facts=given.max_facts,
-                max_new_tokens=min(max_tokens, most),
+                max_new_tokens=most,
+                think=think,
                 **sampling,
             )
         except InputError as error:
@@ -311,16 +343,22 @@ def citations(facts: Sequence[CitedFact], content: str | None = None) -> list[Ci
 
 
 def citations_of(finished: Finished, *, answer_alone: bool) -> list[Citation]:
-    """Return the citations of a text that has ended, for the content that clients get: none if that is empty."""
-    if answer_alone and not finished.answer:
-        return []
-    return citations(finished.facts, finished.answer if answer_alone else None)
+    """Return the citations of a text that has ended, for the content that clients get, in the order of a stream."""
+    own = [] if answer_alone else [fact for fact in finished.facts if not fact.in_thought]
+    return [*citations(own), *late_citations(finished, answer_alone=answer_alone)]
+
+
+def late_citations(finished: Finished, *, answer_alone: bool) -> list[Citation]:
+    """Return the citations of facts that stand before the content, and prove all of it: none if that is empty."""
+    content = finished.answer if answer_alone else finished.text
+    return citations([fact for fact in finished.facts if answer_alone or fact.in_thought], content) if content else []
 
 
 def usage(finished: Finished) -> Document:
     return {
         "prompt_tokens": finished.prompt_tokens,
         "completion_tokens": finished.tokens,
+        "completion_tokens_details": {"reasoning_tokens": finished.thought_tokens},
         "total_tokens": finished.prompt_tokens + finished.tokens,
     }
 
@@ -389,8 +427,10 @@ class ChatDocuments(Documents):
     def whole(self, finished: Finished) -> Document:
         message: Document = {"role": "assistant", "content": finished.text, "refusal": None}
         if self._answer_alone:
-            reasoning = reasoning_of(finished)
-            message |= {"content": finished.answer, "reasoning": reasoning, "reasoning_content": reasoning}
+            message["content"] = finished.answer
+        if self._answer_alone or finished.thought:
+            reasoning = reasoning_of(finished, answer_alone=self._answer_alone)
+            message |= {"reasoning": reasoning, "reasoning_content": reasoning}
         message["annotations"] = [nested(one) for one in citations_of(finished, answer_alone=self._answer_alone)]
         message["refactx"] = finished.to_json()
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finished.reason}
@@ -407,15 +447,16 @@ class ChatDocuments(Documents):
             found["refactx"] = {"in_fact": True}
         if delta.fact is not None:
             found["refactx"]["fact"] = delta.fact.to_json()
-            cited = None if self._answer_alone else citation(delta.fact)
+            cited = None if delta.is_reasoning else citation(delta.fact)
             if cited is not None:
                 found["annotations"] = [nested(cited)]
         return [self._chunk(found)]
 
     def last(self, finished: Finished) -> list[Document]:
         delta: Document = {"refactx": finished.to_json()}
-        if self._answer_alone:
-            delta["annotations"] = [nested(one) for one in citations_of(finished, answer_alone=True)]
+        if self._answer_alone or finished.thought:
+            late = late_citations(finished, answer_alone=self._answer_alone)
+            delta["annotations"] = [nested(one) for one in late]
         chunks = [self._chunk(delta, finished.reason)]
         if self._with_usage:
             chunks.append({**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage(finished)})
@@ -427,9 +468,10 @@ class ChatDocuments(Documents):
         return {**chunk, "usage": None} if self._with_usage else chunk
 
 
-def reasoning_of(finished: Finished) -> str:
-    """Return the text before the answer: all of it, if there is none."""
-    return finished.text[: finished.answer_start].rstrip()
+def reasoning_of(finished: Finished, *, answer_alone: bool) -> str:
+    """Return the thought, and for the answer alone the text before that too: all of it, if there is no answer."""
+    before = finished.text[: finished.answer_start].rstrip() if answer_alone else ""
+    return "\n\n".join(part for part in (finished.thought, before) if part)
 
 
 class StreamOptions(BaseModel):
@@ -458,6 +500,11 @@ class ChatRequest(CompletedRequest):
 
     messages: list[Message] = Field(min_length=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
+    reasoning_effort: str | None = Field(default=None, max_length=500)
+
+    @property
+    def effort(self) -> str | None:
+        return self.reasoning_effort
 
 
 def chat_router(service: TextService) -> APIRouter:
@@ -468,13 +515,12 @@ def chat_router(service: TextService) -> APIRouter:
         """Answer the last message of a conversation, with facts of the index as citations."""
         asked.refuse()
         variant, said = asked.variant(service.options.name), conversation(asked.messages, "messages")
-        most = service.options.max_tokens
         order = Order(
             question=said.question,
             history=said.history,
             system=said.system,
             generation=asked.generation(
-                asked.max_completion_tokens or asked.max_tokens or most, most, free=variant == "free"
+                asked.max_completion_tokens or asked.max_tokens, service, free=variant == "free"
             ),
             free=variant == "free",
             stop=stop_texts(asked.stop),
@@ -520,7 +566,7 @@ def completions_router(service: TextService) -> APIRouter:
         free = variant == "free"
         order = Order(
             prompt=asked.text(),
-            generation=asked.generation(asked.max_tokens or MAX_TOKENS, service.options.max_tokens, free=free),
+            generation=asked.generation(asked.max_tokens or MAX_TOKENS, service, free=free, thinks=False),
             free=free,
             stop=stop_texts(asked.stop),
         )

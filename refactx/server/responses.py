@@ -20,6 +20,7 @@ from refactx.server.chat import (
     citation,
     citations_of,
     conversation,
+    late_citations,
     no_tools,
     reasoning_of,
 )
@@ -31,10 +32,11 @@ from refactx.server.texts import Delta, Finished
 
 class ResponseDocuments(Documents):
     """The documents of one response. `given`: fields of the request that it repeats; `answer_alone`: the text is the
-    answer, and what stands before it an item of reasoning."""
+    answer, and what stands before it an item of reasoning, as a thought is."""
 
     def __init__(self, model: str, given: Mapping[str, Any], *, answer_alone: bool = False) -> None:
         self._model, self._given, self._answer_alone = model, given, answer_alone
+        self._reasons = answer_alone  # whether an item of reasoning comes first
         number = uuid.uuid4().hex
         self._id, self._message_id, self._reasoning_id = f"resp_{number}", f"msg_{number}", f"rs_{number}"
         self._created = time.time()
@@ -46,7 +48,9 @@ class ResponseDocuments(Documents):
 
     def whole(self, finished: Finished) -> Document:
         text = finished.answer if self._answer_alone else finished.text
-        items = [self._reasoning_item(reasoning_of(finished))] if self._answer_alone else []
+        self._reasons = self._reasons or bool(finished.thought)
+        reasoning = reasoning_of(finished, answer_alone=self._answer_alone)
+        items = [self._reasoning_item(reasoning)] if self._reasons else []
         annotations = citations_of(finished, answer_alone=self._answer_alone)
         return self._response(finished, [*items, self._message_item(text, annotations)])
 
@@ -56,6 +60,7 @@ class ResponseDocuments(Documents):
 
     def piece(self, delta: Delta) -> list[Document]:
         if delta.is_reasoning:
+            self._reasons = True
             found = self._open_reasoning()
             self._reasoning += delta.text
             event = self._event("response.reasoning_summary_text.delta", **self._reasoning_place, delta=delta.text)
@@ -68,15 +73,15 @@ class ResponseDocuments(Documents):
         if delta.fact is not None:
             event["refactx"]["fact"] = delta.fact.to_json()
         found.append(event)
-        cited = citation(delta.fact) if delta.fact is not None and not self._answer_alone else None
+        cited = citation(delta.fact) if delta.fact is not None and not delta.is_reasoning else None
         return found if cited is None else [*found, self._annotation(cited)]
 
     def last(self, finished: Finished) -> list[Document]:
         found = [*self._close_reasoning(), *self._open_message()]
-        if self._answer_alone:
-            found += [self._annotation(one) for one in citations_of(finished, answer_alone=True)]
+        late = late_citations(finished, answer_alone=self._answer_alone)
+        found += [self._annotation(one) for one in late]
         part, item = self._part(self._text, self._annotations), self._message_item(self._text, self._annotations)
-        items = [self._reasoning_item(self._reasoning.rstrip())] if self._answer_alone else []
+        items = [self._reasoning_item(self._reasoning.rstrip())] if self._reasons else []
         response = self._response(finished, [*items, item])
         return [
             *found,
@@ -88,7 +93,7 @@ class ResponseDocuments(Documents):
 
     @property
     def _message_index(self) -> int:
-        return int(self._answer_alone)
+        return int(self._reasons)
 
     @property
     def _text_place(self) -> Document:
@@ -103,7 +108,7 @@ class ResponseDocuments(Documents):
             return []
         self._is_open["message"] = True
         item = {**self._message_item("", []), "status": "in_progress", "content": []}
-        found = [] if not self._answer_alone else [*self._open_reasoning(), *self._close_reasoning()]
+        found = [*self._open_reasoning(), *self._close_reasoning()] if self._reasons else []
         return [
             *found,
             self._event("response.output_item.added", output_index=self._message_index, item=item),
@@ -194,7 +199,7 @@ def _usage(finished: Finished) -> Document:
         "input_tokens": finished.prompt_tokens,
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens": finished.tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens_details": {"reasoning_tokens": finished.thought_tokens},
         "total_tokens": finished.prompt_tokens + finished.tokens,
     }
 
@@ -223,6 +228,12 @@ class ResponseRequest(TextRequest):
     input: str | list[InputItem]
     instructions: str | None = None
     max_output_tokens: int | None = Field(default=None, ge=1)
+    reasoning: dict[str, Any] | None = None
+
+    @property
+    def effort(self) -> str | None:
+        effort = (self.reasoning or {}).get("effort")
+        return effort if isinstance(effort, str) else None
 
     def messages(self) -> list[Message]:
         """Return the conversation, without what the model has thought. Raise ApiError (400) for other items."""
@@ -239,13 +250,13 @@ def responses_router(service: TextService) -> APIRouter:
     async def responses(asked: ResponseRequest, request: Request) -> Response:
         """Answer a question, with facts of the index as citations. Responses are not stored."""
         asked.refuse()
-        variant, most = asked.variant(service.options.name), service.options.max_tokens
+        variant = asked.variant(service.options.name)
         said = conversation(asked.messages(), "input", asked.instructions or "")
         order = Order(
             question=said.question,
             history=said.history,
             system=said.system,
-            generation=asked.generation(asked.max_output_tokens or most, most, free=variant == "free"),
+            generation=asked.generation(asked.max_output_tokens, service, free=variant == "free"),
             free=variant == "free",
         )
         given: dict[str, Any] = {

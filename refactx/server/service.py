@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Event as Flag
 from threading import Thread
@@ -44,7 +44,7 @@ from refactx.server.texts import (
     ServerOptions,
     Span,
     ThreadedStream,
-    Transcript,
+    Transcripts,
     Value,
     Work,
 )
@@ -163,7 +163,9 @@ class Following:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """How a text ended, and what it says: see `refactx.Answer`. Continuations of prompts have no `answer`."""
+    """How a text ended, and what it says: see `refactx.Answer`. Continuations of prompts have no `answer`.
+
+    `thought_tokens`: how many ids the thought before the answer took."""
 
     reason: Literal["stop", "length"]
     forced_tokens: int
@@ -172,6 +174,7 @@ class Continuation:
     queries: tuple[AnsweredQuery, ...] = ()
     confidence: float | None = None
     turns_left_out: int = 0
+    thought_tokens: int = 0
 
 
 class Continuing:
@@ -377,6 +380,8 @@ class TextService:
         self.prompt, self.index, self.options = prompt or prompt_for(None, index), index, options
         self.model = language_model(model, tokenizer)
         self.asker = Asker(self.model, tokenizer, index, self.prompt)
+        if options.think and not self.asker.can_think:
+            raise InputError("the model cannot think before it answers, as its chat template shows: leave out think")
         self.availability = availability or Availability(None)
         # Models without an engine write one text at a time.
         self.slots = Slots(1 if self.model.engine is None else options.max_running, options.max_waiting)
@@ -391,7 +396,7 @@ class TextService:
 
     def warm_up(self) -> None:
         """Let the model read what all prompts have in common, so that the first request need not wait for it."""
-        self.asker.ask("?", max_new_tokens=1)
+        self.asker.ask("?", max_new_tokens=1, think=min(1, self.options.think))
         self.is_warm = True
 
     def close(self) -> None:
@@ -451,20 +456,20 @@ class TextService:
         Raises RefactxError as `Asker.ask` does.
         """
         stream, facts = CountedStream(), list[CitedFact]()
-        transcript = Transcript("" if order.free else self._trigger, order.stop, strips=order.prompt is None)
+        transcripts = Transcripts("" if order.free else self._trigger, order.stop, strips=order.prompt is None)
         work: Work[TextPiece, Continuation] = lambda put, stops: self._written(order, stream, put, stops)  # noqa: E731
         async with self.live(work, slot) as live:
             record = Record()
             async for burst in live.bursts():
                 record.first = record.first or time.monotonic()
-                for passed in _joined([one for piece in burst for one in transcript.add(piece)]):
+                for passed in _joined([one for piece in burst for one in transcripts.add(piece)]):
                     yield await self._delta(passed, facts)
-                if transcript.is_stopped:
+                if transcripts.answer.is_stopped:
                     live.cancel()
             written = live.value
-            for passed in _joined(transcript.end(is_whole=written.reason == "stop")):
+            for passed in _joined(transcripts.end(is_whole=written.reason == "stop")):
                 yield await self._delta(passed, facts)
-            record.finished = self._finished(order, transcript, facts, written, stream)
+            record.finished = self._finished(order, transcripts, facts, written, stream)
             self.metrics.record(record)
             yield record.finished
 
@@ -476,7 +481,8 @@ class TextService:
         self, order: Order, stream: CountedStream, put: Callable[[TextPiece], None], stops: Callable[[], bool]
     ) -> Continuation:
         """Write a text, in a thread."""
-        stream.begin(self.asker.stream(put, order.free))
+        think = None if order.prompt is not None else order.generation.think
+        stream.begin(self.asker.stream(put, order.free, think=think))
         if order.prompt is not None:
             return self._continuing.write(order.prompt, order.generation, order.free, stream, stops)
         answer = self.asker.ask(
@@ -498,24 +504,28 @@ class TextService:
             forced_tokens=answer.forced_tokens,
             forward_passes=answer.forward_passes,
             turns_left_out=answer.turns_left_out,
+            thought_tokens=answer.thought_tokens,
         )
 
     async def _delta(self, passed: Chunk, facts: list[CitedFact]) -> Delta:
         if passed.span is None:
-            return Delta(text=passed.text, in_fact=passed.in_fact)
+            return Delta(text=passed.text, in_fact=passed.in_fact, is_reasoning=passed.in_thought)
         span: Span = passed.span
         linked: LinkedFact = await self.look_up(getattr(self.index, "links", unlinked), span.fact)
-        facts.append(CitedFact(fact=span.fact, linked=linked, start=span.start, stop=span.stop))
-        return Delta(text=passed.text, in_fact=True, fact=facts[-1])
+        facts.append(
+            CitedFact(fact=span.fact, linked=linked, start=span.start, stop=span.stop, in_thought=passed.in_thought)
+        )
+        return Delta(text=passed.text, in_fact=True, fact=facts[-1], is_reasoning=passed.in_thought)
 
     def _finished(
         self,
         order: Order,
-        transcript: Transcript,
+        transcripts: Transcripts,
         facts: Sequence[CitedFact],
         written: Continuation,
         stream: CountedStream,
     ) -> Finished:
+        transcript = transcripts.answer
         text, marker, unknown = transcript.text, self.prompt.marker, self.prompt.unknown
         start = marker_start(text, marker, *transcript.after_facts)
         answer, reason = written.answer, written.reason
@@ -523,7 +533,7 @@ class TextService:
             answer = (
                 ""
                 if order.prompt is not None
-                else final_answer(text, marker, [one.fact for one in facts], self._trigger)
+                else final_answer(text, marker, [one.fact for one in facts if not one.in_thought], self._trigger)
             )
             reason = "stop"
         return Finished(
@@ -540,6 +550,8 @@ class TextService:
             forced_tokens=written.forced_tokens,
             forward_passes=written.forward_passes,
             turns_left_out=written.turns_left_out,
+            thought=transcripts.thought.text,
+            thought_tokens=written.thought_tokens,
         )
 
 
@@ -552,8 +564,9 @@ def _joined(passed: Sequence[Chunk]) -> list[Chunk]:
     found: list[Chunk] = []
     for one in passed:
         last = found[-1] if found else None
-        if last is not None and last.span is None and last.in_fact == one.in_fact:
-            found[-1] = Chunk(last.text + one.text, one.in_fact, one.span)
+        kind = one.in_fact, one.in_thought
+        if last is not None and last.span is None and (last.in_fact, last.in_thought) == kind:
+            found[-1] = replace(one, text=last.text + one.text)
         else:
             found.append(one)
     return found

@@ -9,12 +9,12 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import Any, Generic, Literal, TypeVar
 
 from refactx.ask.answer import MARKUP, fact_json, marker_start, statement_url
-from refactx.ask.prompt import MAX_NEW_TOKENS
+from refactx.ask.prompt import MAX_NEW_TOKENS, THINK_WORDS
 from refactx.decoding.states import State
 from refactx.decoding.stream import FactStream, TextPiece
 from refactx.fact import Fact, LinkedFact
@@ -26,10 +26,11 @@ from refactx.walks import AnsweredQuery
 class ServerOptions:
     """How a server answers.
 
-    `name`: the name of its model; `keys`: the API keys that it accepts, none: everybody may ask; `hosts`: the names under
-    which browsers may reach it, None: any. `grace`: for how many seconds running texts may continue after SIGTERM;
-    `keep_alive`: after how many seconds of silence a stream has a comment; `refresh`: after how many it shows what was
-    appended to the index and forgotten. `logs_text`: whether logs have questions and answers.
+    `name`: the name of its model; `keys`: the API keys that it accepts, none: everybody may ask; `hosts`: the names
+    under which browsers may reach it, None: any. `grace`: for how many seconds running texts may continue after
+    SIGTERM; `keep_alive`: after how many seconds of silence a stream has a comment; `refresh`: after how many it
+    shows what was appended to the index and forgotten. `think`: as in `refactx.Generation`, for requests that do not
+    say. `logs_text`: whether logs have questions and answers.
 
     Raises InputError for values out of range.
     """
@@ -43,6 +44,9 @@ class ServerOptions:
     max_bytes: int = option(1 << 20, "Of a request's body.", least=1, group="Limits")
     grace: float = option(30.0, "At SIGTERM, let answers finish.", least=0, metavar="SECONDS", group="Limits")
     keep_alive: float = 15.0
+    think: int = option(
+        0, "off; on; or N tokens of thought, unless asked.", least=0, words=THINK_WORDS, metavar="on|off|N"
+    )
     refresh: float = 2.0
     logs_text: bool = False
 
@@ -54,13 +58,15 @@ class ServerOptions:
 class CitedFact:
     """A fact in a text: `fact`, with its ids as `linked`.
 
-    `start`, `stop`: where it stands in the text, in code points: from the trigger before it to the end of its terminator.
+    `start`, `stop`: where it stands in the text, or `in_thought`, in code points: from the trigger before it to the end of
+    its terminator.
     """
 
     fact: Fact
     linked: LinkedFact
     start: int
     stop: int
+    in_thought: bool = False
 
     @property
     def title(self) -> str:
@@ -87,14 +93,15 @@ class CitedFact:
         return statement_url(self.linked)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fact as `refactx ask --json` prints it, with `span` and `statement_url`."""
-        return {**fact_json(self.fact, self.linked), "span": [self.start, self.stop], "statement_url": self.url}
+        """Return the fact as `refactx ask --json` prints it, with `span`, `in_thought` and `statement_url`."""
+        place = {"span": [self.start, self.stop], "in_thought": self.in_thought, "statement_url": self.url}
+        return {**fact_json(self.fact, self.linked), **place}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
     """The next piece of a text. `in_fact`: it is part of a fact; `fact`: the one that ends with it; `is_reasoning`: it
-    stands before the answer, and is no part of the content."""
+    stands before the answer, such as in a thought, and is no part of the content."""
 
     text: str
     in_fact: bool = False
@@ -106,9 +113,9 @@ class Delta:
 class Finished:
     """A text that has ended.
 
-    `text`: all of it; `answer`: its final answer, empty if there is none; `answer_start`: where the marker before it
-    begins; `facts`: those in it; `queries`: those in it with their answers; `unknown`: whether the
-    answer is that the facts do not tell; `confidence`: as in `refactx.Answer`.
+    `text`: all of it after the `thought`, which took `thought_tokens`; `answer`: its final answer, empty if there is
+    none; `answer_start`: where the marker before it begins; `facts`: those in it; `queries`: those in it with their
+    answers; `unknown`: whether the answer is that the facts do not tell; `confidence`: as in `refactx.Answer`.
     """
 
     text: str
@@ -124,6 +131,8 @@ class Finished:
     forced_tokens: int
     forward_passes: int
     turns_left_out: int
+    thought: str = ""
+    thought_tokens: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -250,11 +259,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Text that is passed on. `span`: of the fact that ends with it."""
+    """Text that is passed on. `span`: of the fact that ends with it; `in_thought`: it is part of a thought."""
 
     text: str
     in_fact: bool = False
     span: Span | None = None
+    in_thought: bool = False
 
 
 class Transcript:
@@ -340,31 +350,74 @@ class Transcript:
         return len(held)
 
 
+class Transcripts:
+    """A text with a thought before it. `thought`, `answer`: the transcripts of the two; stop texts end the answer alone.
+
+    >>> both = Transcripts("Fact:", ["END"])
+    >>> pieces = TextPiece("so END ", in_thought=True), TextPiece(" a"), TextPiece(" END b")
+    >>> [(passed.text, passed.in_thought) for piece in pieces for passed in both.add(piece)]
+    [('so END', True), ('a', False)]
+    """
+
+    def __init__(self, trigger: str, stop: Sequence[str] = (), *, strips: bool = True) -> None:
+        self.thought, self.answer = Transcript(trigger), Transcript(trigger, stop, strips=strips)
+        self._thinks = False
+
+    def add(self, piece: TextPiece) -> list[Chunk]:
+        """Take the next piece of the generation."""
+        if piece.in_thought:
+            self._thinks = True
+            return self._of_thought(self.thought.add(piece))
+        return [*self._end_of_thought(), *self.answer.add(piece)]
+
+    def end(self, *, is_whole: bool) -> list[Chunk]:
+        """Take note that nothing follows, as `Transcript.end` does."""
+        return [*self._end_of_thought(), *self.answer.end(is_whole=is_whole)]
+
+    def _end_of_thought(self) -> list[Chunk]:
+        thinks, self._thinks = self._thinks, False
+        return self._of_thought(self.thought.end(is_whole=False)) if thinks else []
+
+    @staticmethod
+    def _of_thought(passed: Sequence[Chunk]) -> list[Chunk]:
+        return [replace(one, in_thought=True) for one in passed]
+
+
 async def answer_alone(events: AsyncGenerator[Event, None], marker: str) -> AsyncGenerator[Event, None]:
     """Yield the text before the last `marker` that begins a line as reasoning, and after it the final answer as content.
 
-    A marker inside a fact does not count.
+    A marker inside a fact does not count. A thought comes first, and two line ends before other reasoning.
     """
-    line, held = "", ""  # of the current line: what was yielded; what is held from there on
+    line, held, gap = "", "", ""  # of the current line: what was yielded; what is held from there on
+
+    def reasoning(text: str, **given: Any) -> Delta:
+        nonlocal gap
+        text, gap = gap + text, ""
+        return Delta(text=text, is_reasoning=True, **given)
+
     async with aclosing(events):
         async for event in events:
             if isinstance(event, Finished):
                 if marker_start(line + held, marker) is None and held.strip():
-                    yield Delta(text=held.rstrip(), is_reasoning=True)
+                    yield reasoning(held.rstrip())
                 if event.answer:
                     yield Delta(text=event.answer)
                 yield event
                 return
+            if event.is_reasoning:
+                gap = "\n\n"
+                yield event
+                continue
             if event.in_fact:
                 if held:
-                    yield Delta(text=held, is_reasoning=True)
+                    yield reasoning(held)
                 line, held = "<", ""  # no marker follows in this line
-                yield Delta(text=event.text, in_fact=True, fact=event.fact, is_reasoning=True)
+                yield reasoning(event.text, in_fact=True, fact=event.fact)
                 continue
             whole = line + held + event.text
             at = _where(whole, marker)
             if at > len(line):
-                yield Delta(text=whole[len(line) : at], is_reasoning=True)
+                yield reasoning(whole[len(line) : at])
             line, held = whole[whole.rfind("\n", 0, at) + 1 : at], whole[at:]
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec, TypeVar, get_args
 
-from refactx.ask.chat import CancellableModel, Message, TextModel, without_thoughts
+from refactx.ask.chat import CancellableModel, Message, TextModel
+from refactx.decoding.thoughts import without_thoughts
 from refactx.entity_ids import is_wikidata_property
 from refactx.errors import InputError, RefactxError
 from refactx.fact import clean_part

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from pyoxigraph import NamedNode
 
-from refactx.ask.chat import TextModel, without_thoughts
+from refactx.ask.chat import TextModel
+from refactx.decoding.thoughts import without_thoughts
 from refactx.errors import InputError
 from refactx.fact import clean_part, visible
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError, Term

@@ -173,6 +173,7 @@ def test_the_json_of_an_answer() -> None:
         "question": ANSWER.question,
         "answer": ANSWER.answer,
         "text": ANSWER.text,
+        "thought": "",
         "confidence": None,
         "queries": [],
         "facts": [

@@ -247,3 +247,34 @@ def test_the_facts_that_prove_a_query_are_shown() -> None:
     assert "Proof: <Switzerland> <capital> <Bern>\n" in plain(answer)
     assert f"Link: Bern {WIKI}Q70\n" in plain(answer)
     assert "Bern" not in plain(asked)
+
+
+def test_a_thought_is_in_italics_above_the_answer() -> None:
+    screen = Screen()
+    text = TerminalText(screen.console, "Answer:")
+    with text.live():
+        for part in ("\nI look.\nFact:", " <a> <p> <b>", " .", "\nAnswer: no"):
+            in_fact, ends = "<" in part or part == " .", part == " ."
+            text.add(TextPiece(part, in_fact=in_fact, completes=ends, in_thought=True))
+        text._live.refresh()  # type: ignore[union-attr]
+        pieces(text, "\n\nAnswer: b", ".")
+    assert screen.lines[:5] == ["I look.", "Fact: <a> <p> <b> .", "Answer: no", "Answer: b.", ""]
+    assert screen.style("Answer: b.") == ("default", False, True)
+    assert screen.style("<a> <p> <b> .")[1:] == (True, False)
+    row = screen.look().buffer[2]
+    assert [(row[column].bold, row[column].italics) for column in (0, 9)] == [(False, True)] * 2
+
+
+def test_a_thought_that_was_not_streamed_is_shown_too() -> None:
+    screen, answer = (
+        Screen(),
+        replace(ANSWER, thought="Is it\x1b[2J Bern?\nYes.", text="Answer: Bern", facts=(), links=()),
+    )
+    print_answer(screen.console, answer, "Answer:", was_streamed=False)
+    assert screen.lines[:5] == ["Is it[2J Bern?", "Yes.", "", "Answer: Bern", ""]
+    assert plain(answer).splitlines()[:4] == [
+        "Question: What[2J is it?",
+        "  | Is it[2J Bern?",
+        "  | Yes.",
+        "  Answer: Bern",
+    ]

@@ -81,3 +81,12 @@ def test_an_empty_address_is_not_the_default_database() -> None:
 def test_a_name_that_no_index_has_is_reported_as_such(db_url: str) -> None:
     for name in ("", "\n"):
         assert "names no index" in complains("index", "show", name, "--db", db_url)
+
+
+def test_a_thought_is_a_word_or_a_number_of_tokens() -> None:
+    (think,) = (one for one in options(subcommands(cli)["ask"]) if one.name == "think")
+    assert [think.type.convert(text, think, None) for text in ("off", "on", "0", "300")] == [0, 1000, 0, 300]
+    for wrong in ("maybe", "-1", "1.5", ""):
+        message = complains("ask", "Who?", "--model", "x", "--think", wrong)
+        assert f"{wrong!r} is none of off, on, and no number from 0 on" in message
+    assert "leave one out" in complains("ask", "Who?", "--model", "x", "--think", "on", "--num-beams", "2")

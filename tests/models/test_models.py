@@ -6,16 +6,21 @@ import os
 import subprocess
 import sys
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from support.tiny_asker import FACTS, LinkedIndex, save_tiny
 from support.tiny_model import tiny_fact_tokenizer, tiny_model, tiny_tokenizer
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
-from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
+from transformers import AutoModelForCausalLM, AutoTokenizer, T5Config, T5ForConditionalGeneration
 from transformers.utils import logging
 
+from refactx.ask.asker import Asker
+from refactx.ask.prompt import Prompt
 from refactx.errors import InputError, ModelError
 from refactx.models import demo_model_folder
 from refactx.models.demo import NAME, extract
@@ -225,3 +230,43 @@ def test_unknown_names_are_reported_in_one_sentence(tmp_path: Path) -> None:
             with pytest.raises(ModelError, match=expected) as caught:
                 load(name)
             assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("device", ["balanced", "sequential"])
+def test_a_model_may_be_divided_among_all_gpus(device: str, tmp_path: Path) -> None:
+    """On a machine without GPUs, its parts come together on the CPU."""
+    pytest.importorskip("accelerate")
+    model, tokenizer = load_model(str(save_tiny(tmp_path)), device=device)
+    index = LinkedIndex(tiny_fact_tokenizer(), FACTS)
+    answer = Asker(model, tokenizer, index, Prompt(system="Be true.")).ask("Fact:", max_new_tokens=20)
+    assert answer.facts
+
+
+def test_a_model_whose_parts_are_on_several_devices_writes_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("accelerate")
+    folder, index = save_tiny(tmp_path / "model"), LinkedIndex(tiny_fact_tokenizer(), FACTS)
+    whole, tokenizer = load_model(str(folder), device="cpu")
+    parts: dict[str, Any] = dict.fromkeys(["model.embed_tokens", "model.layers.0", "model.norm", "lm_head"], "cpu")
+    parts |= {"model.rotary_emb": "cpu", "model.layers.1": "disk"}
+    divided = AutoModelForCausalLM.from_pretrained(folder, device_map=parts, offload_folder=tmp_path / "offloaded")
+    answers = [
+        Asker(model, tokenizer, index, Prompt(system="Be true.")).ask("hello Fact:", max_new_tokens=40).text
+        for model in (whole, divided)
+    ]
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "package"), [("bitsandbytes", "bitsandbytes"), ("gptq", "optimum"), ("awq", "gptqmodel")]
+)
+def test_a_quantised_model_without_its_package_names_it(method: str, package: str, tmp_path: Path) -> None:
+    if find_spec(package) is not None:
+        pytest.skip(f"{package} is installed")
+    config = json.loads((save_tiny(tmp_path) / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": method} | (
+        {"load_in_4bit": True} if method == "bitsandbytes" else {"bits": 4}
+    )
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match=f"pip install.*{package}") as caught:
+        load_model(str(tmp_path), device="cpu")
+    assert "download it again" not in str(caught.value)

@@ -6,8 +6,8 @@ from typing import Any
 import httpx2
 import openai
 import pytest
-from support.server.running import Running, asker_alone, said
-from support.tiny_asker import FACTS
+from support.server.running import PROMPT, Running, asker_alone, said
+from support.tiny_asker import FACTS, chat_tokenizer
 
 from refactx.ask.prompt import Example
 
@@ -23,7 +23,7 @@ def test_a_completion_is_the_text_of_the_asker_with_its_facts_as_citations(tiny:
     assert done.choices[0].finish_reason == "length"
     assert done.usage is not None
     assert done.usage.completion_tokens == alone.tokens
-    assert done.usage.prompt_tokens == len(asker_alone()._inputs.encode("hello Fact:", TOKENS).ids)
+    assert done.usage.prompt_tokens == len(PROMPT.ids(chat_tokenizer(), "hello Fact:"))
     assert message.annotations is not None
     for one, fact in zip(message.annotations, alone.facts, strict=True):
         span = message.content[one.url_citation.start_index : one.url_citation.end_index]

@@ -109,8 +109,8 @@ class Context:
 
     `vocabulary`: the width of logits. `ids`, `rows`: the most ids and rows of logits of one call of `decode`.
     `exact`: keys and values are float32, without flash attention. Else both round to float16, so that logits after the
-    same ids differ by some 0.001 if these were read in other batches. Raises ModelError if llama.cpp cannot make the
-    context.
+    same ids differ by some 0.001 if these were read in other batches. `adapter`: a pointer to an adapter of LoRA, which
+    is freed with the model, or None. Raises ModelError if llama.cpp cannot make the context, or use the adapter.
     """
 
     def __init__(
@@ -123,6 +123,7 @@ class Context:
         slots: int = MOST_SLOTS,
         ids: int = IDS_A_PASS,
         exact: bool = False,
+        adapter: Any = None,
     ) -> None:
         lib = self._lib = library()
         parameters = lib.llama_context_default_params()
@@ -143,6 +144,10 @@ class Context:
             )
         self._owner, self.pointer = owner, pointer
         self._finalizer = weakref.finalize(self, lib.llama_free, pointer)
+        if adapter is not None:
+            adapters, scales = (lib.llama_adapter_lora_p_ctypes * 1)(adapter), (ctypes.c_float * 1)(1.0)
+            if lib.llama_set_adapters_lora(pointer, adapters, 1, scales):
+                raise ModelError(f"llama.cpp cannot use the adapter: {last_error() or 'no reason given'}")
         self._memory = lib.llama_get_memory(pointer)
         self.cells, self.slots = int(lib.llama_n_ctx(pointer)), slots
         self.ids, self.rows, self.exact = int(lib.llama_n_batch(pointer)), slots, exact

@@ -227,6 +227,7 @@ def load(
     threads: int | None = None,
     slots: int = MOST_SLOTS,
     keep_prefixes: bool = True,
+    adapter: str | Path | None = None,
 ) -> LlamaCppModel:
     """Load a causal language model from a GGUF file.
 
@@ -234,22 +235,32 @@ def load(
     default 5,376 a text, or as many as fit into the half of the free memory (`engine.capacity` says how many).
     `gpu_layers`: how many layers are on the GPU, if llama.cpp was built for one: by default all. `threads`: by default
     one a physical core. `slots`: the most sequences and leaves of trees, at most 256. `keep_prefixes`: whether what
-    `engine.prefill` reads is kept in the user's cache folder, where the next process finds it.
+    `engine.prefill` reads is kept in the user's cache folder, where the next process finds it. `adapter`: a GGUF file of
+    LoRA for this model.
 
         model = load("qwen2.5-1.5b-instruct-q4_k_m.gguf")
         sequence = model.engine.prefill([1, 2, 3])
 
-    Raises ModelError if the file cannot be loaded, or is not a causal language model; InputError if llama-cpp-python is
-    not installed.
+    Raises ModelError if a file cannot be loaded, or is not a causal language model; InputError if llama-cpp-python is not
+    installed.
     """
     path = Path(path).expanduser()
     weights = _Weights(path, gpu_layers)
     weights.check()
+    if adapter is not None:
+        weights.adapt(Path(adapter).expanduser())
     on_gpu = gpu_layers != 0 and library().llama_supports_gpu_offload()
     if weights.has_states:
         slots = states(slots, weights.bytes_a_state, None if on_gpu else free_memory())
     size = cells(context, texts, weights.bytes_a_cell, None if on_gpu else free_memory())
-    made = Context(weights.pointer, weights, cells=max(size, slots), threads=threads or cores(), slots=slots)
+    made = Context(
+        weights.pointer,
+        weights,
+        cells=max(size, slots),
+        threads=threads or cores(),
+        slots=slots,
+        adapter=weights.adapter,
+    )
     weights.check_context(made)
     prefixes = None
     if keep_prefixes:
@@ -279,7 +290,26 @@ class _Weights:
                 f"llama.cpp cannot load {path}: {last_error() or 'no reason given'}. Download it again if it is not "
                 f"complete; if llama.cpp does not know the model, {_OTHER_ENGINE}"
             )
+        self.adapter: Any = None
+        """A pointer to an adapter, which is freed with the model."""
         self.close = weakref.finalize(self, lib.llama_model_free, self.pointer)
+
+    def adapt(self, path: Path) -> None:
+        """Load an adapter of LoRA. Raise ModelError if it is none, or of a model of another kind or size."""
+        if not path.is_file():
+            raise ModelError(
+                f"there is no adapter {path}: llama.cpp takes a GGUF file; for a folder of peft, {_OTHER_ENGINE}"
+            )
+        self.identity = repr((self.identity, file_identity(path)))
+        last_error()
+        self.adapter = self._lib.llama_adapter_lora_init(self.pointer, str(path).encode()) or None
+        if self.adapter is None:
+            raise ModelError(
+                f"llama.cpp cannot load the adapter {path} for {self._path}: {last_error() or 'no reason given'}. Give the "
+                "GGUF file of an adapter of LoRA that was made for this model"
+            )
+        if self._lib.llama_adapter_get_alora_n_invocation_tokens(self.adapter):
+            raise ModelError(f"the adapter {path} begins to count at a text of its own (aLoRA): give one of LoRA")
 
     def value(self, key: str) -> str | None:
         """Return the text or number of a field of the file's metadata; None if there is none."""
@@ -541,15 +571,15 @@ def load_gguf(
     path: Path,
     index: Any = None,
     *,
+    adapter: str | None = None,
     gpu_layers: int | None = None,
     threads: int | None = None,
     context: int | None = None,
     texts: int = 1,
 ) -> LlamaCppLanguageModel:
     """Load a model. The arguments are those of `refactx.engines.loading.EngineOptions`, and the errors of `load`."""
-    model = load(
-        path, texts=texts, context=context, gpu_layers=ALL_LAYERS if gpu_layers is None else gpu_layers, threads=threads
-    )
+    layers = ALL_LAYERS if gpu_layers is None else gpu_layers
+    model = load(path, texts=texts, context=context, gpu_layers=layers, threads=threads, adapter=adapter)
     if index is not None:
         check(index, model.vocabulary)
     loaded = LlamaCppLanguageModel(model, index)

@@ -6,7 +6,8 @@ import httpx2
 import pytest
 from playwright.sync_api import Page, expect
 from support.server.pages import Pages, answer_by_query, ask, assert_accessible, colour, gated, replayed
-from support.server.running import Running, eventually
+from support.server.running import PROMPT, Running, eventually, running
+from support.thinking_model import scripted_model, thinking_tokenizer
 
 import refactx
 
@@ -253,3 +254,29 @@ def test_texts_are_no_markup(pages: Pages, sample_server: str) -> None:
 def encoded(row: dict[str, str]) -> str:
     """The label of a row as a browser writes it in a query."""
     return quote(row["label"], safe="*-._ ").replace(" ", "+")
+
+
+def test_a_thought_is_folded_above_the_answer(pages: Pages, tiny_index: refactx.Index) -> None:
+    tokenizer = thinking_tokenizer("option")
+    with (
+        scripted_model(tokenizer) as (model, script),
+        running(model, tiny_index, tokenizer=tokenizer, max_tokens=60, think=80) as server,
+    ):
+        assert eventually(lambda: server.service.is_warm)
+        text = "I look.\nFact: <Ann> <p> <b> .\nAnswer: no\n</think>\n\nAnswer: b"
+        script.say(len(PROMPT.ids(tokenizer, "Who?", think=True)), text)
+        page = pages.open(server.url)
+        page.locator("#model", has_text="tiny").wait_for()
+        ask(page, "Who?")
+        page.locator(".figures").wait_for()
+        expect(page.locator(".thought summary")).to_have_text("Thought")
+        expect(page.locator(".thought .written")).to_be_hidden()
+        expect(page.locator(".written .answer strong")).to_have_text("b")
+        expect(page.locator("#said")).to_have_text("Answer: b. 1 fact.")
+        assert_accessible(page)
+        page.locator(".thought summary").click()
+        expect(page.locator(".thought .fact-link")).to_have_text("<Ann> <p> <b>")
+        expect(page.locator(".thought")).to_contain_text("Answer: no")
+        assert_accessible(page)
+        ask(page, "Who?")  # it has the answer before it, and not the thought
+        page.locator(".figures").nth(1).wait_for()

@@ -1,11 +1,13 @@
 """A tiny random model as a GGUF file, with the tiny tokenizer: tests of llama.cpp without trained weights."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from support.tiny_model import tiny_tokenizer
 
@@ -56,8 +58,10 @@ def write_tiny_gguf(
     fields: dict[str, int] | None = None,
     template: str = TEMPLATE,
     seed: int = 0,
+    changes: Mapping[str, NDArray[np.float32]] | None = None,
 ) -> Path:
-    """Write a random model with 2 layers and the tiny tokenizer's vocabulary. `fields`: more of the architecture's.
+    """Write a random model with 2 layers and the tiny tokenizer's vocabulary. `fields`: more of the architecture's;
+    `changes`: what is added to tensors, by name.
 
     Its logits differ by tenths between ids, so that a comparison sees a wrong cell.
     """
@@ -87,7 +91,34 @@ def write_tiny_gguf(
         values = np.ones(shape) if len(shape) == 1 else random.normal(size=shape) / np.sqrt(shape[-1])
         if name.endswith("ssm_a"):  # the rates at which states fade
             values = -np.abs(values)
-        writer.add_tensor(name, values.astype(np.float32))
+        writer.add_tensor(name, (values + (changes or {}).get(name, 0)).astype(np.float32))
+    return _written(writer, path)
+
+
+def write_tiny_adapter(
+    path: Path, *, rank: int = 2, alpha: float = 4.0, architecture: str = "llama", width: int = WIDTH
+) -> dict[str, NDArray[np.float32]]:
+    """Write an adapter of LoRA with random weights for the tiny model. Return what it adds to tensors, by name."""
+    gguf = pytest.importorskip("gguf")
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_type("adapter")
+    writer.add_string("adapter.type", "lora")
+    writer.add_float32("adapter.lora.alpha", alpha)
+    added = {}
+    for name in (f"blk.{n}.{part}.weight" for n in range(LAYERS) for part in ("attn_q", "attn_v", "ffn_down")):
+        rows, columns = tensors(len(vocabulary()[0]), architecture)[name]
+        random = np.random.default_rng([7, *name.encode()])
+        first = (random.normal(size=(rank, columns * width // WIDTH)) / np.sqrt(columns)).astype(np.float32)
+        second = random.normal(size=(rows, rank)).astype(np.float32)
+        writer.add_tensor(f"{name}.lora_a", first)
+        writer.add_tensor(f"{name}.lora_b", second)
+        if width == WIDTH:
+            added[name] = (alpha / rank * second @ first).astype(np.float32)
+    _written(writer, path)
+    return added
+
+
+def _written(writer: Any, path: Path) -> Path:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

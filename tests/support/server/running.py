@@ -55,13 +55,14 @@ def running(
     index: Any = None,
     availability: Availability | None = None,
     translator: Translator | None = None,
+    tokenizer: Any = None,
     **options: Any,
 ) -> Iterator[Running]:
     """A server of a model, by default the tiny one with facts in memory, called `tiny`."""
     index = index or LinkedIndex(tiny_fact_tokenizer(), FACTS)
     service = TextService(
         model or tiny_model(),
-        chat_tokenizer(),
+        tokenizer or chat_tokenizer(),
         index,
         ServerOptions(**{"name": "tiny", **options}),
         prompt=PROMPT,

@@ -14,6 +14,39 @@ const MOST_TRIES = 5;
 const USUAL_SECONDS = 2;
 const LONG_MILLISECONDS = 2500; // after which a person wants to know why it takes so long
 
+/** Write a piece of a stream. `about`: its field `refactx`. */
+function put(written, content, about) {
+    if (!about?.in_fact) {
+        written.add(content);
+        return;
+    }
+    written.addToFact(content);
+    if (about.fact) {
+        written.complete(about.fact);
+    }
+}
+
+/** What the model thinks before its answer, folded away; its facts are among those of the answer. */
+class Thought {
+    constructor() {
+        this.written = new WrittenText((anchor, line, fact) => attachTree(anchor, line, fact), false);
+        this.title = element("summary", {}, "Thinking");
+        this.root = element("details", { class: "thought", hidden: true }, this.title, this.written.root);
+    }
+
+    /** Show that there is a thought, and return what it is written to. */
+    add() {
+        this.root.hidden = false;
+        return this.written;
+    }
+
+    /** Take note that nothing follows. */
+    end() {
+        this.written.end();
+        this.title.textContent = "Thought";
+    }
+}
+
 export class Column {
     /** `isFree`: whether the answer is written without facts. */
     constructor(isFree) {
@@ -56,8 +89,9 @@ export class Column {
             attachTree(anchor, line, fact);
             say(`Fact: ${labelsOf(fact).join(", ")}`);
         });
+        this.thought = new Thought();
         const waiting = waitingNotice("Waiting for the model");
-        this.body.replaceChildren(waiting, this.written.root);
+        this.body.replaceChildren(waiting, this.thought.root, this.written.root);
         this.body.setAttribute("aria-busy", "true");
         this.timer = setTimeout(async () => {
             const reason = await unready();
@@ -68,6 +102,7 @@ export class Column {
     }
 
     stopWaiting() {
+        this.thought?.end();
         clearTimeout(this.timer);
         this.body.querySelector(".waiting")?.remove();
         this.body.removeAttribute("aria-busy");
@@ -89,26 +124,22 @@ export class Column {
     }
 
     take(delta, reason) {
-        if (delta.content) {
+        const reasoning = delta.reasoning_content;
+        if (reasoning || delta.content) {
             clearTimeout(this.timer);
             this.body.querySelector(".waiting")?.remove();
+        }
+        if (reasoning) {
+            put(this.thought.add(), reasoning, delta.refactx);
+        }
+        if (delta.content) {
+            this.thought.end();
             this.text += delta.content;
-            this.put(delta.content, delta.refactx);
+            put(this.written, delta.content, delta.refactx);
         }
         if (reason) {
             this.result = delta.refactx;
             this.reason = reason;
-        }
-    }
-
-    put(content, about) {
-        if (!about?.in_fact) {
-            this.written.add(content);
-            return;
-        }
-        this.written.addToFact(content);
-        if (about.fact) {
-            this.written.complete(about.fact);
         }
     }
 

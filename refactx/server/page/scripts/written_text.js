@@ -8,8 +8,12 @@ const ANSWER = /^\s*(Answer:)\s*/;
 const QUERY = /^\s*Query:/;
 
 export class WrittenText {
-    /** `onFact`: called with the link and the line of each fact that is whole, and the fact. */
-    constructor(onFact = () => {}) {
+    /**
+     * `onFact`: called with the link and the line of each fact that is whole, and the fact. `hasAnswer`: whether a line
+     * with `Answer:` is the answer.
+     */
+    constructor(onFact = () => {}, hasAnswer = true) {
+        this.hasAnswer = hasAnswer;
         this.root = element("div", { class: "written" });
         this.text = "";
         this.onFact = onFact;
@@ -96,7 +100,7 @@ export class WrittenText {
 
     /** Give a line its form, as soon as its beginning tells what it is. */
     recognise() {
-        if (this.line.children.length) {
+        if (this.line.children.length || !this.hasAnswer) {
             return;
         }
         const found = ANSWER.exec(this.line.textContent);
