@@ -252,6 +252,7 @@ def state_router(service: TextService, drains: Callable[[], bool]) -> APIRouter:
     """Return the routes of a server's state. `drains`: whether it is about to stop."""
     router = APIRouter()
 
+    @router.head("/health", include_in_schema=False)
     @router.get("/health")
     async def health() -> Response:
         """Say whether the model writes and the database answers."""
@@ -260,6 +261,7 @@ def state_router(service: TextService, drains: Callable[[], bool]) -> APIRouter:
         found["database"] = "ok" if error is None else "away"
         return JSONResponse(found, 200 if error is None else 503)
 
+    @router.head("/ready", include_in_schema=False)
     @router.get("/ready")
     async def ready() -> Response:
         """Say whether requests should be sent here: the model has read its prompt, and the server does not stop."""

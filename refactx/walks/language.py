@@ -345,6 +345,11 @@ class FactSet(Protocol):
         """How many facts a scan reads."""
         ...
 
+    @property
+    def base(self) -> str | None:
+        """The beginning of all IRIs of a Wikibase other than Wikidata; None of another graph."""
+        ...
+
     def scan(
         self, ends: Sequence[tuple[str, str]], lasts: Callable[[], bool], most: int | None = None
     ) -> Sequence[tuple[str, str, str]]:

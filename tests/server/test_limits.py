@@ -174,6 +174,12 @@ def test_a_slash_at_the_end_of_a_path_changes_nothing(tiny: Running) -> None:
     assert reply.status_code == 200
 
 
+def test_the_state_is_asked_for_without_a_body_too(tiny: Running) -> None:
+    for path in ("/health", "/ready"):
+        reply = httpx2.head(f"{tiny.url}{path}")
+        assert (reply.status_code, reply.content) == (200, b"")
+
+
 def connected(server: Running, data: bytes = b"") -> socket.socket:
     """A connection to a server, on which something was sent."""
     made = socket.create_connection(("127.0.0.1", httpx2.URL(server.url).port or 0), timeout=60)

@@ -58,7 +58,7 @@ def to_sparql(query: Query, facts: FactSet, *, with_labels: bool = False, langua
             head, value, group = "SELECT ?x WHERE", "COUNT(DISTINCT ?value)", "GROUP BY ?x "
         tail = f" {group}ORDER BY {'DESC' if query.head == 'most' else 'ASC'}({value}) LIMIT {query.limit}"
     text = "\n".join([f"{head} {{", *(f"  {line}" for line in body.lines), f"}}{tail}\n"])
-    base = getattr(facts, "base", None) or WIKIDATA  # of an index of another Wikibase
+    base = facts.base or WIKIDATA
     used = [
         f"PREFIX {prefix}: <{iri.replace(WIKIDATA, base)}>\n"
         for prefix, iri in OWN_PREFIXES.items()

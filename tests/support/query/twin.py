@@ -59,6 +59,7 @@ class SetFacts:
     asked: list[str] = field(default_factory=list)
     size: int = 1 << 60
     scans: list[object] = field(default_factory=list)
+    base: str | None = None
 
     @property
     def facts(self) -> Graph:
