@@ -7,14 +7,16 @@ SPARQL writes them. JSON has all of a result. The truth of an ASK, for which CSV
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pyoxigraph import BlankNode, NamedNode, Triple
 from pyoxigraph import Literal as RdfLiteral
 
 from refactx.sparql.engines import EngineError, QueryRefusedError, Result, Rows, SparqlEngine, SparqlSyntaxError, Term
+from refactx.sparql.store.triples import name_of_own
 from refactx.walks.sparql.prologue import entity_term, id_of_entity
+from refactx.walks.values import bare_name
 
 Format = Literal["csv", "tsv", "json"]
 
@@ -101,6 +103,27 @@ def _json_term(term: Term) -> Mapping[str, Any]:
     if term.datatype.value in (_STRING, _LANGUAGE):
         return {"type": "literal", "value": term.value}
     return {"type": "literal", "value": term.value, "datatype": term.datatype.value}
+
+
+def texts(
+    rows: Iterable[Sequence[Term | None]], names: Callable[[Sequence[str]], Mapping[str, str]]
+) -> Iterator[list[str | None]]:
+    """Yield rows as texts: an entity with its label and id, a literal as its value, None for none.
+
+    `names`: returns the names of ids, without those that have none.
+    """
+    kept = [list(row) for row in rows]
+    ids = {term.value: id_of_entity(term.value) for row in kept for term in row if isinstance(term, NamedNode)}
+    known = names(list(dict.fromkeys(ids.values()))) if ids else {}
+
+    def text(term: Term | None) -> str | None:
+        if isinstance(term, NamedNode):
+            name = known.get(ids[term.value])
+            return f"{bare_name(name)} ({ids[term.value]})" if name else name_of_own(term.value) or term.value
+        return None if term is None else _value(term)
+
+    for row in kept:
+        yield [text(term) for term in row]
 
 
 SECONDS = 10.0

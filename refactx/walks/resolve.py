@@ -100,7 +100,7 @@ def _meant(label: str, predicate: str | None, facts: LabelledFacts, found: dict[
     is_name = bool(facts.predicates(label) or facts.ids([label]))
     if is_name and (predicate is None or facts.counts([label], predicate)[0]):
         return label
-    own, by_alias = _namesakes(label, facts)
+    own, by_alias = namesakes(label, facts)
     best = _best(own, predicate, facts)
     other = _best(by_alias, predicate, facts)
     if best is None or (other is not None and other.facts > best.facts and other.fits >= best.fits):
@@ -112,8 +112,11 @@ def _meant(label: str, predicate: str | None, facts: LabelledFacts, found: dict[
     return best.name
 
 
-def _namesakes(label: str, facts: LabelledFacts) -> tuple[list[str], list[str]]:
-    """Return the entities with a label, and those with it as an alias; if there are none, in any case of its letters."""
+def namesakes(label: str, facts: LabelledFacts) -> tuple[list[str], list[str]]:
+    """Return the entities with a label, and those with it as an alias; if there are none, in any case of its letters.
+
+    Raises as the methods of `facts` do.
+    """
     own, by_alias = list(facts.labelled(label)), list(facts.aliased(label))
     label = " ".join(label.replace("_", " ").split())
     for other in (f"{label[:1].swapcase()}{label[1:]}", label.title(), label.lower(), label.upper()):

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
-from support.command import complains
+from support.command import complains, run_refactx
 from support.ingest.tiny import ingest_tiny
 from support.tiny_asker import save_tiny, tiny_asker
 from support.tiny_model import one_thread
@@ -23,6 +24,7 @@ from refactx.fact import split_fact
 from refactx.mcp import asks_alone, fact_server
 
 __all__ = ["one_thread"]
+TOOLS = ["find", "complete", "facts", "check_fact", "query", "sparql", "classes"]
 FACTS = [f"<Ann> <p> <b{n}>" for n in range(12)] + ["<Ann> <q> <Bo>", "<Bo> <q of> <Ann>", "<Bé> <p> <in>"]
 
 
@@ -105,6 +107,90 @@ def test_a_fact_exists_if_the_index_has_it(index: refactx.Index) -> None:
         )
 
 
+GRAPH = """@prefix : <http://example.org/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix skos: <http://www.w3.org/2004/02/skos/core#> .
+:Ann rdfs:label "Ann Lee" ; skos:altLabel "The Boss" ; a :Engineer ; :knows :Bo , :Cy ; :age 41 .
+:Bo rdfs:label "Bo Berg" ; a :Engineer ; :age 35 . :Cy rdfs:label "Cy" ; a :Person .
+:Engineer rdfs:label "Engineer" ; rdfs:subClassOf :Person . :Person rdfs:label "Person" ; rdfs:subClassOf :Agent .
+:Agent rdfs:label "Agent" .
+"""
+
+
+@pytest.fixture(scope="module")
+def graph(module_url: str, smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MCPServer]:
+    file = tmp_path_factory.mktemp("graph") / "graph.ttl"
+    file.write_text(GRAPH)
+    given = ("--index", "graph", "--inverse", "--aliases", "--tokenizer", smollm2_folder, "--db", module_url)
+    assert run_refactx("ingest", file, *given).returncode == 0
+    with refactx.open_index("graph", module_url) as opened:
+        yield fact_server(opened)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Ann Lee", ("Ann Lee", "name")),
+        ("ANN lee", ("Ann Lee", "name")),
+        ("the boss", ("Ann Lee", "alias")),
+        ("Bo Bergg", ("Bo Berg", "near")),
+    ],
+)
+def test_a_thing_is_found_by_any_of_its_names(graph: MCPServer, name: str, expected: tuple[str, str]) -> None:
+    [first, *_] = call(graph, "find", name=name)["entities"]
+    assert (first["name"], first["by"]) == expected
+    assert first["id"] == f"http://example.org/{expected[0].split()[0]}"
+    assert first["facts"] == len(call(graph, "facts", subject=first["name"], limit=100)["facts"])
+
+
+def test_what_has_no_name_is_nothing(graph: MCPServer) -> None:
+    assert call(graph, "find", name="zzz qqq") == {"entities": [], "truncated": False}
+    assert "the name is empty" in call(graph, "find", name=" ")
+
+
+def test_a_query_on_the_facts_is_answered_with_labels_and_proof(graph: MCPServer) -> None:
+    found = call(graph, "query", query="count <the boss> <knows>")
+    assert (found["answer"], found["count"], found["complete"]) == ("2", 2, True)
+    assert found["resolved"] == [{"label": "the boss", "name": "Ann Lee", "among": 1}]
+    assert set(found["facts"]) == {"<Ann Lee> <knows> <Bo Berg>", "<Ann Lee> <knows> <Cy>"}
+    some = call(graph, "query", query="list <Ann Lee> <knows>", limit=1)
+    assert (len(some["rows"]), some["complete"], some["answer"]) == (1, False, some["rows"][0]["label"])
+    assert call(graph, "query", query="ask <Ann Lee> <knows> <Bo Berg>")["answer"] == "yes"
+    assert "in place of one of list, count" in call(graph, "query", query="who knows")
+
+
+def test_sparql_has_rows_with_labels(graph: MCPServer) -> None:
+    found = call(graph, "sparql", query="SELECT ?x { <Ann Lee> <knows> ?x }")
+    assert found["columns"] == ["x"]
+    assert {row[0] for row in found["rows"]} == {
+        "Bo Berg (http://example.org/Bo)",
+        "Cy (http://example.org/Cy)",
+    }
+    short = call(graph, "sparql", query="SELECT ?x { <Ann Lee> <knows> ?x }", limit=1)
+    assert (len(short["rows"]), short["truncated"]) == (1, True)
+    assert call(graph, "sparql", query="ASK { <Ann Lee> <knows> <Cy> }")["rows"] == [["yes"]]
+    for query in ("SELECT ?x {", "INSERT DATA { <Ann Lee> <knows> <Cy> }"):
+        message = call(graph, "sparql", query=query)
+        assert message.startswith("Error executing tool sparql: ")
+        assert "\n" not in message
+
+
+def test_classes_go_up_and_down(graph: MCPServer) -> None:
+    found = call(graph, "classes", name="ann lee")
+    assert (found["instance_of"], found["above"], found["below"]) == (["Engineer"], ["Person", "Agent"], [])
+    found = call(graph, "classes", name="Person")
+    assert (found["above"], found["below"], found["members"]) == (["Agent"], ["Engineer"], 1)
+    assert "there is no 'nonesuch'" in call(graph, "classes", name="nonesuch")
+
+
+def test_the_registry_is_told_of_this_release() -> None:
+    server = json.loads((Path(__file__).parents[2] / "server.json").read_text())
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    [package] = server["packages"]
+    assert server["version"] == package["version"] == project["version"]
+    assert package["identifier"] == project["name"]
+    assert len(server["description"]) <= 100
+
+
 def test_facts_have_links_to_wikidata() -> None:
     found = call(fact_server_of_tiny(), "ask", question="hello Fact:")
     (alaska, *_) = found["facts"]
@@ -133,7 +219,7 @@ def test_an_answer_is_that_of_the_asker_with_each_fact_once() -> None:
 
 
 def test_there_are_the_tools_that_can_be_used(index: refactx.Index) -> None:
-    assert tools(fact_server(index)) == ["complete", "facts", "check_fact"]
+    assert tools(fact_server(index)) == TOOLS
     assert tools(fact_server_of_tiny())[-1] == "ask"
 
 
