@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from bench import data, decoding, ingest, knowledge_base, living, share, walks
+from bench import data, decoding, graphs, ingest, knowledge_base, living, share, walks
 from refactx.index.open import database, open_index
 from refactx.models.loading import load_model
 
@@ -53,6 +53,9 @@ def main() -> None:
                         walked.cold / walked.select / smaller[1],
                     )
                 cold[name] = (measured.facts, walked.cold / walked.select)
+        click.echo(f"\na graph of other IRIs, {graphs.TRIPLES:,} triples")
+        for figure, value in graphs.figures(graphs.TRIPLES, next(iter(tokenizers.values())), opened.url, Path(work)):
+            show(figure, value)
 
 
 def show(figure: str, value: float) -> None:
