@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Constraint, FactLimit, FactSource, Free, FreeText, LineConstraint
+from refactx.decoding.states import Constraint, FactLimit, FactSource, Free, FreeText, LineConstraint, Written
 from refactx.decoding.stream import Partial
 from refactx.decoding.thoughts import ThoughtTokens
 from refactx.engines.engine import Engine, FactChooser, LanguageModel
@@ -413,18 +413,26 @@ class _Text:
 
     def written(self) -> WrittenText:
         """Return the text so far."""
-        row, job = self.row, self.job
+        row, job, thought = self.row, self.job, self._thought
         return WrittenText(
             ids=row.written[len(self._order.prompt) :].tolist(),
-            facts=() if self._machine is None else self._machine.facts_of(row.state),
+            facts=() if self._machine is None else self._machine.facts_of(Free(facts=self._facts)),
             is_interrupted=self.is_interrupted,
             is_whole=row.done,
             passes=job.passes,
             seconds=job.seconds,
             forced=row.forced,
-            thought="" if self._thought is None else self._thought.text,
+            thought="" if thought is None else thought.text,
             thought_ids=self._answer_start - len(self._order.prompt),
         )
+
+    @property
+    def _facts(self) -> tuple[Written, ...]:
+        """The facts so far, those of a thought before those after it, each once."""
+        own: tuple[Written, ...] = self.row.state.facts
+        written = {fact.tokens for fact in own}
+        earlier = () if self._thought is None else self._thought.facts
+        return (*(fact for fact in earlier if fact.tokens not in written), *own)
 
     @property
     def _answer_start(self) -> int:

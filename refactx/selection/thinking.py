@@ -3,7 +3,8 @@
 A thought is text with facts like any other, but for what belongs to answers: the lines after facts that the channel
 writes, and the end of the text. It is closed by its mark, which the model writes, or which is written for it when the
 budget is spent, when the thought repeats itself, when the last fact of a limit is written, or in place of the end of
-the text. A fact that has begun is written to its end before that. Then the answer begins, as a text does.
+the text. A fact that has begun is written to its end before that. Then the answer begins, as a text does: it may have
+the facts of the thought again, since it shows its own proof.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,7 +12,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.decoding.states import Closing, Free, InFact, InQuery, InTerminator, State
+from refactx.decoding.states import Closing, Free, InFact, InQuery, InTerminator, State, Written
 from refactx.decoding.thoughts import ThoughtReader, ThoughtTokens
 from refactx.engines.engine import Choice, FactChooser, IdPath, ScoreReading, Steps, TreeReading
 from refactx.selection.plain import Line
@@ -31,6 +32,8 @@ class Thought:
         self.count = self.stop = 0
         self.repeats = False
         """Whether it repeats itself, which ends it."""
+        self.facts: tuple[Written, ...] = ()
+        """Its facts once it is closed, but for those of a limit, which the state of the text keeps."""
 
     @property
     def is_open(self) -> bool:
@@ -63,7 +66,11 @@ class Thought:
             self._is_answered = True
             return Free(facts=state.facts)
         if self.stop == self._written and not self.is_open and isinstance(state, Free):
-            return Free(facts=state.facts)  # the token of a mark may have no text: no word goes on after it
+            # The token of a mark may have no text: no word continues after it. The answer may have the same facts.
+            if self._is_answered:
+                return Free(facts=state.facts)
+            self.facts = (*self.facts, *state.facts)
+            return Free()
         return state
 
     def closing(self, is_at_end: bool) -> Sequence[int]:

@@ -528,6 +528,7 @@ class TextService:
         transcript = transcripts.answer
         text, marker, unknown = transcript.text, self.prompt.marker, self.prompt.unknown
         start = marker_start(text, marker, *transcript.after_facts)
+        own = {one.fact.text for one in facts if not one.in_thought}
         answer, reason = written.answer, written.reason
         if transcript.is_stopped:
             answer = (
@@ -540,7 +541,7 @@ class TextService:
             text=text,
             answer=answer,
             answer_start=len(text) if start is None else start,
-            facts=tuple(facts),
+            facts=tuple(one for one in facts if not one.in_thought or one.fact.text not in own),
             queries=written.queries,
             unknown=bool(unknown) and answer == unknown,
             confidence=written.confidence,

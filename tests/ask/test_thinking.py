@@ -127,6 +127,13 @@ def test_facts_of_a_thought_count_as_proof(told: Callable[[str], Told]) -> None:
     assert (answer.text, answer.answer) == ("Answer: b", "b")
 
 
+def test_an_answer_may_have_a_fact_of_its_thought_again(told: Callable[[str], Told]) -> None:
+    fact = "Fact: <Ann> <p> <b> ."
+    answer = told("option").ask(f"{fact}\nFact: <Ann> <p> <c> .\n</think>\n\n{fact}\nAnswer: b", think=70)
+    assert answer.text == f"{fact}\nAnswer: b"
+    assert [one.text for one in answer.facts] == ["<Ann> <p> <c> .", "<Ann> <p> <b> ."]
+
+
 @pytest.mark.parametrize(("kind", "label"), LABELS.items())
 def test_a_mark_in_a_label_closes_no_thought(told: Callable[[str], Told], kind: str, label: str) -> None:
     one = told(kind)
