@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 def mcp(context: click.Context, /, pack_name: str | None, prompt: str | None, **given: Any) -> None:
     """Serve tools to an assistant, over standard input and output (Model Context Protocol). They only read.
 
-    With --index: find, complete, facts, check_fact, query, sparql and classes; with --model, also ask. With --pack: validate, run_sparql and describe;
-    with --model, also translate.
+    With --index: find, complete, facts, check_fact, query, sparql and classes; with --model, also ask. With --pack:
+    validate, run_sparql and describe; with --model, also translate.
     """
     if pack_name is None:
         _check_index_alone(context)
