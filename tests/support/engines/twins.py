@@ -7,7 +7,7 @@ in `WRITERS` (what writes texts with it).
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,12 @@ import torch
 from transformers import GPTNeoConfig, GPTNeoForCausalLM
 
 from refactx.engines.engine import Engine, Logits
+from refactx.engines.served.engine import ServedEngine
+from refactx.engines.served.servers import find_server
 from refactx.engines.transformers.engine import PackedEngine
 from refactx.engines.transformers.rows import RowsEngine, takes_masks
+from refactx.selection.scores import log_sum
+from support.served import KINDS, Direct, Stub
 from support.table_engine import TableEngine
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
@@ -132,12 +136,34 @@ def unmasked_model() -> Any:
     return model
 
 
+def served_twins(kind: str, seed: int = 0, size: int = VOCABULARY) -> Twins:
+    """The twins over a server of a kind that computes with a random table, and tells the scores of all its ids."""
+    table = table_twins(size, seed, offset=0.2 if size > VOCABULARY else 1.0)
+    connection: Any = Direct(Stub(kind, table.logits))
+    server: Any = find_server(connection)
+    assert server is not None
+    server._likeliest = server._candidates = size  # all of them: texts are compared with those of all logits
+    engine = ServedEngine(server, size=size, ends=[0])
+
+    def logits(ids: Sequence[int]) -> Logits:
+        found = table.logits(ids)
+        return np.stack([row - log_sum(row) for row in found])
+
+    return Twins(
+        engine,
+        lambda prompts: [engine.prefill(ids) for ids in prompts],
+        logits,
+        lambda: len(engine._sequences) + len(engine._trees),
+    )
+
+
 ENGINES: dict[str, Callable[[], Twins]] = {
     "table": table_twins,
     "transformers, packed": lambda: transformers_twins(masked_model(), PackedEngine),
     "transformers, rows": lambda: transformers_twins(unmasked_model(), RowsEngine),
     "llama.cpp": llamacpp_twins,
     "llama.cpp, prefixes on disk": loading_twins,
+    **{f"served by {kind}": partial(served_twins, kind) for kind in KINDS},
 }
 
 WRITERS: dict[str, Callable[[int], Twins]] = {
@@ -145,6 +171,10 @@ WRITERS: dict[str, Callable[[int], Twins]] = {
     "transformers, packed": lambda seed: transformers_twins(masked_model(seed), PackedEngine),
     "transformers, rows": lambda seed: transformers_twins(masked_model(seed), RowsEngine),
     "llama.cpp": lambda seed: llamacpp_twins(seed % 4),
+    **{
+        f"served by {kind}": lambda seed, kind=kind: served_twins(kind, seed, len(tiny_fact_tokenizer().token_bytes))
+        for kind in KINDS
+    },
 }
 """Engines over the vocabulary of the tiny tokenizer, random by a seed. The table's offsets are small, so that draft
 tokens are often right."""
