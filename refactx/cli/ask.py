@@ -23,17 +23,22 @@ from refactx.cli.options import (
     MACHINE_GROUP,
     MODEL,
     PROMPT,
+    SERVED,
     engine_options,
     engine_options_of,
     generation_of,
     generation_options,
     print_json,
+    server_options,
 )
 from refactx.cli.views import View
 from refactx.errors import InputError, RefactxError, without_password
 
 
-@click.command(cls=GroupedCommand, groups={**GENERATION_GROUPS, "Database and machine": MACHINE_GROUP})
+@click.command(
+    cls=GroupedCommand,
+    groups={**GENERATION_GROUPS, "Model on a server": SERVED, "Database and machine": MACHINE_GROUP},
+)
 @click.argument("questions", nargs=-1, metavar="[QUESTION]...")
 @MODEL
 @INDEX
@@ -47,6 +52,7 @@ from refactx.errors import InputError, RefactxError, without_password
 @PROMPT
 @click.option("--free", is_flag=True, help="Ask the model alone, without an index.")
 @generation_options
+@server_options
 @JSON
 @DB
 @BATCH_SIZE
@@ -85,7 +91,8 @@ def ask(
     if not texts and not chat:
         raise InputError("there is no question: give one in quotes, or --file FILE, or --chat")
     with ExitStack() as stack:
-        opened = None if free else stack.enter_context(open_index(index, db))
+        is_served = engine.server is not None and engine.server.model_url is not None
+        opened = None if free and not is_served else stack.enter_context(open_index(index, db))
         template = prompt_for(prompt, opened)
         notes = check_prompt(template, opened) if opened else []
         from refactx.ask.asker import Asker
@@ -93,6 +100,8 @@ def ask(
         from refactx.engines.loading import load_language_model
 
         loaded = load_language_model(model, opened, engine)
+        if is_served and not as_json:
+            stack.callback(lambda: click.echo(f"({loaded.usage})", err=True))
         asker = Asker(loaded, loaded.tokenizer, opened, template)
         asking = Asking(asker=asker, options=generation, free=free, marker=template.marker)
         for note in notes if prompt and prompt.endswith(".toml") else []:  # the built-in prompts go with any index

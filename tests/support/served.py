@@ -17,6 +17,9 @@ from refactx.engines.served.servers import Usage
 
 KINDS = ("vllm", "sglang", "llama")
 
+WRITING = ("v1/completions", "generate", "completion", "v1/chat/completions")
+"""The paths where a model writes."""
+
 Answer = tuple[int, Any]
 """A status, and a document; bytes are sent as they are."""
 
@@ -87,7 +90,7 @@ class Stub:
             return 401, {"error": {"message": "invalid key"}}
         if method == "POST":
             self.asked.append((path, body))
-            if self.faults and (fault := self.faults.pop(0)) is not None:
+            if path.strip("/") in WRITING and self.faults and (fault := self.faults.pop(0)) is not None:
                 return fault
         found = getattr(self, self.kind)(path.strip("/"), body)
         return (404, {"detail": "Not Found"}) if found is None else (200, found)
@@ -192,6 +195,8 @@ class Stub:
             for row, token in zip(rows, new, strict=True)
         ]
         kind = {"end": "eos", "stop": "word", "length": "limit"}[why]
+        if why == "stop":  # nothing is told of the ids of the text that ended it
+            places = places[: -len(self._encode(body["stop"][0])) or None]
         told = {"tokens_evaluated": len(ids), "tokens_predicted": len(new), "timings": {"prompt_n": len(ids)}}
         return {"tokens": new, "completion_probabilities": places, "stop_type": kind, **told}
 
@@ -208,7 +213,6 @@ class Direct:
         return self._stub.answer("GET", f"/{path}", None, {})[1] if self._stub.is_there(path) else None
 
     def post(self, path: str, body: Any) -> Any:
-        self.usage.requests += 1
         return self._stub.answer("POST", f"/{path}", body, {})[1]
 
 

@@ -178,6 +178,7 @@ class ServedEngine:
                 self._add(one.text, found.ids[:1], found.rows[:1], found.ended)
 
     def _add(self, text: Prefix, ids: Sequence[int], rows: Sequence[Row], ended: bool) -> None:
+        self._size = max(self._size, *(token + 1 for row in rows for token in row), 0)  # a model may have more ids
         for token, row in zip(ids, rows, strict=True):
             self._rows.add(text, row, likeliest=True)
             text = (*text, token)

@@ -12,6 +12,7 @@ from refactx.engines.engine import Engine
 from refactx.engines.served.engine import ServedEngine
 from refactx.engines.served.servers import SECONDS, Connection, ModelServer, Usage, find_server
 from refactx.errors import InputError, ModelError, TokenizerMismatchError
+from refactx.models.loading import load_chat_tokenizer
 from refactx.tokenizer import FactTokenizer
 
 ENDS = (
@@ -144,22 +145,9 @@ def load_served(
     server = find_server(Connection(url, key, seconds=seconds), model)
     if server is None:
         return None
-    local = _local(tokenizer) if tokenizer else None
+    local = load_chat_tokenizer(tokenizer) if tokenizer else None
     if local is None and server.conversation([{"role": "user", "content": "Hello"}]) is None:
-        local = _local(server.identity)
+        local = load_chat_tokenizer(server.identity)
     loaded = ServedModel(server, index, local)
     loaded.check_tokenizer(index)
     return loaded
-
-
-def _local(name: str) -> Any:
-    """Return a tokenizer of Transformers."""
-    from transformers import AutoTokenizer
-
-    try:
-        found = AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f"there is no tokenizer {name!r} here, which has the chat template: name one with --tokenizer ({error})"
-        ) from None
-    return found

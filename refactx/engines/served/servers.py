@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 from refactx.engines.writer import common_length
 from refactx.errors import InputError, ModelError
+from refactx.fact import counted
 from refactx.lazy import require
 
 if TYPE_CHECKING:
@@ -47,13 +48,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Usage:
-    """What was asked of a server: requests, the tokens of prompts (`cached`: those of them that the server says it had
+    """What was asked of a model: requests, the tokens of prompts (`cached`: those of them that the server says it had
     read before), and the tokens that were written."""
 
     requests: int = 0
     prompt: int = 0
     cached: int = 0
     written: int = 0
+
+    def __str__(self) -> str:
+        told = f" ({self.cached:,} of them read before)" if self.cached else ""
+        return f"{counted(self.requests, 'request')}, {self.prompt:,} prompt tokens{told}, {self.written:,} written"
 
     def __sub__(self, other: "Usage") -> "Usage":
         names = ("requests", "prompt", "cached", "written")
@@ -120,7 +125,6 @@ class Connection:
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the JSON that a server answers. Raises ModelError, in one line, if it does not."""
         response = self._sent("POST", path, body)
-        self.usage.requests += 1
         if response.status_code != HTTPStatus.OK:
             self._refuse(path, response)
         try:
@@ -360,6 +364,7 @@ class VllmServer(ModelServer):
         found: list[Any] = []
         for some in _parts(prompts):
             answer = self.ask("v1/completions", {**body, "prompt": [list(ids) for ids in some]})
+            self.connection.usage.requests += 1
             self._count(answer.get("usage") or {})
             choices = self.one_each(answer.get("choices"), some)
             found += sorted(choices, key=lambda one: int(one["index"]))
@@ -485,6 +490,7 @@ class SglangServer(ModelServer):
             body = {name: value[own] if isinstance(value, list) else value for name, value in options.items()}
             body |= {"input_ids": [list(ids) for ids in some], "return_logprob": True}
             answer = self.ask("generate", {**body, "sampling_params": {"temperature": 0, **sampling}})
+            self.connection.usage.requests += 1
             for one in self.one_each(answer if isinstance(answer, list) else [answer], some):
                 meta, usage = one.get("meta_info") or {}, self.connection.usage
                 usage.prompt += meta.get("prompt_tokens") or 0
@@ -545,7 +551,12 @@ class LlamaServer(ModelServer):
             options["stop"] = list(stop)
         if allowed is not None:
             options["logit_bias"] = [[token, _FORCING] for token in allowed]
-        return [self._read(one) for one in self._complete(prompts, options)]
+        found = [self._read(one) for one in self._complete(prompts, options)]
+        if stop:  # it tells nothing of the ids of a text that ended it
+            left = [number for number, one in enumerate(found) if not (one.ids or one.ended)]
+            again = self.write([prompts[number] for number in left], 1) if left else []
+            found = [again[left.index(number)] if number in left else one for number, one in enumerate(found)]
+        return found
 
     def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
         found = self._complete(prompts, {"n_predict": 1, "n_probs": self._candidates})
@@ -558,7 +569,6 @@ class LlamaServer(ModelServer):
         found: list[list[float]] = [[] for _ in texts]
         for last, numbers in alike.items():
             prompts = [texts[number][0][: -len(last)] for number in numbers]
-            self._copy(prompts)
             grammar = "root ::= " + " ".join(f"<[{token}]>" for token in last)
             options = {"n_predict": len(last), "n_probs": 1, "grammar": grammar}
             for number, one in zip(numbers, self._complete(prompts, options), strict=True):
@@ -592,10 +602,12 @@ class LlamaServer(ModelServer):
     def _complete(self, prompts: Sequence[Sequence[int]], options: Mapping[str, Any]) -> list[Any]:
         body = {"temperature": 0, "cache_prompt": True, "return_tokens": True, **options}
         found: list[Any] = []
+        self._copy(prompts)
         for some in _parts(prompts):
             given = [list(ids) for ids in some]
             answer = self.ask("completion", {**body, "prompt": given[0] if len(given) == 1 else given})
             answers = answer if isinstance(answer, list) else [answer]
+            self.connection.usage.requests += 1
             for one in answers:
                 usage, timings = self.connection.usage, one.get("timings") or {}
                 usage.prompt += one.get("tokens_evaluated") or 0
