@@ -97,12 +97,16 @@ def ask(
         notes = check_prompt(template, opened) if opened else []
         from refactx.ask.asker import Asker
         from refactx.cli.views import Asking, ask_many, view_of
-        from refactx.engines.loading import load_language_model
+        from refactx.engines.loading import ChatOnlyError, load_language_model
 
-        loaded = load_language_model(model, opened, engine)
+        asker: Any
+        try:
+            asked: Any = load_language_model(model, opened, engine)
+            asker = Asker(asked, asked.tokenizer, opened, template)
+        except ChatOnlyError:
+            asked = asker = _chatting(model, opened, engine, template)
         if is_served and not as_json:
-            stack.callback(lambda: click.echo(f"({loaded.usage})", err=True))
-        asker = Asker(loaded, loaded.tokenizer, opened, template)
+            stack.callback(lambda: click.echo(f"({asked.usage})", err=True))
         asking = Asking(asker=asker, options=generation, free=free, marker=template.marker)
         for note in notes if prompt and prompt.endswith(".toml") else []:  # the built-in prompts go with any index
             click.echo(f"refactx: {note}", err=True)
@@ -128,6 +132,17 @@ def ask(
             f"{len(failed)} of {len(texts)} questions cannot be asked; the first is {failed[0][0]!r}: {failed[0][1]}"
         )
     return None
+
+
+def _chatting(model: str, index: Any, engine: Any, prompt: Any) -> Any:
+    """Return the asker of a model on a server that can only chat."""
+    from refactx.ask.chat import ChatServer, ServerRole
+    from refactx.ask.checked import CheckedAsker
+    from refactx.engines.served.servers import KEY
+
+    role = ServerRole(name="the model", option="--model-url", key=KEY, extra="served")
+    click.echo(f"refactx: {engine.server.model_url.rpartition('@')[2]} only chats: its facts are checked", err=True)
+    return CheckedAsker(ChatServer(model, engine.server.model_url, role), index, prompt)
 
 
 def _texts(file: Path) -> list[str]:

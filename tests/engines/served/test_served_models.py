@@ -58,7 +58,7 @@ def served(kind: str, index: Any, seed: int = 0, **options: Any) -> Iterator[tup
     """A stub, and the model on it. SGLang, which writes no conversations for others, gets a tokenizer of its own."""
     stub = stub_of(kind, tiny_model(seed), **options)
     with serving(stub) as url:
-        server: Any = find_server(Connection(url, "secret", seconds=5, wait=0.01))
+        server: Any = find_server(Connection(url, "secret", seconds=60, wait=0.01))
         yield stub, ServedModel(server, index, chat_tokenizer() if kind == "sglang" else None)
 
 
