@@ -223,6 +223,7 @@ class ModelServer(ABC):
 
     def __init__(self, connection: Connection, model: str, room: int | None, identity: str) -> None:
         self.connection, self.model, self.room, self.identity = connection, model, room, identity
+        self._is_doubtful = False  # whether it may be another one since a request failed
 
     @abstractmethod
     def write(
@@ -260,11 +261,13 @@ class ModelServer(ABC):
     def ask(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the answer to a request. Raises ModelError if the server has another model than before."""
         answer = self.connection.post(path, body)
-        if self.connection.failed and (now := self.look()) != self.identity:
+        self._is_doubtful = self._is_doubtful or self.connection.failed
+        if self._is_doubtful and (now := self.look()) != self.identity:
             raise ModelError(
                 f"the model server {self.connection.shown} has another model now ({now}) than at the beginning "
                 f"({self.identity}): ask again"
             )
+        self._is_doubtful = False
         return answer
 
     def fail(self, reason: str) -> NoReturn:
