@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from refactx.ask.answer import Answer, final_answer
 from refactx.ask.browse import Checked, browse, check_text
 from refactx.ask.chat import ChatServer, Reply, without_thoughts
@@ -100,6 +102,10 @@ class CheckedAsker:
     def stream(self, on_piece: object, free: bool = False) -> None:
         """Return no streamer: a text is shown after its facts were checked."""
 
+    def count_facts(self, ids: Sequence[int], prompt_length: int) -> int:
+        """Return 0: nothing is known of a text before its end."""
+        return 0
+
     def ask(
         self,
         question: str,
@@ -112,7 +118,7 @@ class CheckedAsker:
     ) -> Answer:
         """Ask one question and return its answer, whose facts exist. `free`: without tools and checks.
 
-        `until`: called after each reply; once it returns True, the answer is what there is. Raises InputError for a
+        `until`: called after each reply, with no ids of it; once it returns True, the answer is what there is. Raises InputError for a
         question without visible text, ModelError as `ChatServer.reply` does, and as `Index.children` does.
         """
         options, started, before = (
@@ -129,7 +135,7 @@ class CheckedAsker:
             reply = self._reply(messages, options.max_new_tokens, () if free else TOOLS)
             before = without_thoughts(reply.text).strip()
             reviewed = _Reviewed(before, [], []) if free else self._review(before)
-            stopped = until is not None and until(None)
+            stopped = until is not None and until(np.zeros((1, 1), np.int64))
             if not reviewed.wrong or not left or stopped:
                 break
             messages += [{"role": "assistant", "content": before}, {"role": "user", "content": _objection(reviewed)}]

@@ -23,7 +23,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
-from refactx.engines.writer import common_length
 from refactx.errors import InputError, ModelError
 from refactx.fact import counted
 from refactx.lazy import require
@@ -37,6 +36,8 @@ SECONDS = 300.0
 """The most seconds until a server answers."""
 ATTEMPTS = 5
 FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
+_TEMPORARY = (408, 429, 500, 502, 503, 504)
+"""The statuses of requests that are sent again."""
 MOST_PROMPTS = 256
 """The most prompts of a request."""
 
@@ -115,8 +116,10 @@ class Connection:
         )
 
     def look(self, path: str) -> Any:
-        """Return the JSON at a path; None if the server has none there."""
+        """Return the JSON at a path; None if the server has none there. Raises ModelError if it does not take the key."""
         response = self._sent("GET", path, None)
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            self._refuse(path, response)
         try:
             return response.json() if response.status_code == HTTPStatus.OK else None
         except ValueError:
@@ -186,7 +189,7 @@ class Connection:
                 "that it still runs"
             ) from None
         status = response.status_code
-        if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or status >= 500:
+        if status in _TEMPORARY:
             failed = TryAgainError(f"the model server {self.shown} answered with status {status}: {_words(response)}")
             after = response.headers.get("Retry-After", "")
             failed.after = min(60.0, float(after)) if after.isdigit() else 0.0
@@ -523,11 +526,6 @@ class LlamaServer(ModelServer):
 
     kind = "llama-server"
     _likeliest, _candidates = 100, 1000
-    _worth_copying = 64  # ids that are read once and copied to all slots
-
-    def __init__(self, connection: Connection, model: str, room: int | None, identity: str, slots: int) -> None:
-        super().__init__(connection, model, room, identity)
-        self._slots, self._copied = slots, [0][:0]
 
     @classmethod
     def found(cls, connection: Connection, model: str | None) -> "LlamaServer | None":
@@ -537,7 +535,7 @@ class LlamaServer(ModelServer):
             return None
         room = (about.get("default_generation_settings") or {}).get("n_ctx")
         name = model or str(about.get("model_alias") or about.get("model_path"))
-        return cls(connection, name, room, str(about.get("model_path")), int(about["total_slots"]))
+        return cls(connection, name, room, str(about.get("model_path")))
 
     def look(self) -> str:
         return str((self.connection.look("props") or {}).get("model_path"))
@@ -562,7 +560,8 @@ class LlamaServer(ModelServer):
         return found
 
     def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
-        found = self._complete(prompts, {"n_predict": 1, "n_probs": self._candidates})
+        # One after the other in one slot, where each is a few ids after the text: other slots would read the text anew.
+        found = self._complete(prompts, {"n_predict": 1, "n_probs": self._candidates, "id_slot": 0})
         return [(self._read(one).rows or [{}])[0] for one in found]
 
     def scores(self, texts: Sequence[tuple[Sequence[int], int]]) -> list[list[float]]:
@@ -590,22 +589,9 @@ class LlamaServer(ModelServer):
         text = self.ask("apply-template", {"messages": said, **options})["prompt"]
         return list(self.ask("tokenize", {"content": text, "add_special": True, "parse_special": True})["tokens"])
 
-    def _copy(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Let the slots have what several prompts begin with: one reads it, and it is copied to the others."""
-        if len(prompts) < 2 or self._slots < 2:
-            return
-        shared = list(prompts[0])
-        for ids in prompts[1:]:
-            shared = shared[: common_length(shared, ids)]
-        if len(shared) - common_length(shared, self._copied) < self._worth_copying:
-            return
-        self._complete([shared], {"n_predict": 1, "n_cmpl": min(self._slots, len(prompts))})
-        self._copied = shared
-
     def _complete(self, prompts: Sequence[Sequence[int]], options: Mapping[str, Any]) -> list[Any]:
         body = {"temperature": 0, "cache_prompt": True, "return_tokens": True, **options}
         found: list[Any] = []
-        self._copy(prompts)
         for some in _parts(prompts):
             given = [list(ids) for ids in some]
             answer = self.ask("completion", {**body, "prompt": given[0] if len(given) == 1 else given})
@@ -616,7 +602,7 @@ class LlamaServer(ModelServer):
                 usage.prompt += one.get("tokens_evaluated") or 0
                 usage.cached += (one.get("tokens_evaluated") or 0) - (timings.get("prompt_n") or 0)
                 usage.written += one.get("tokens_predicted") or 0
-            found += answers if "n_cmpl" in options else self.one_each(answers, some)
+            found += self.one_each(answers, some)
         return found
 
     def _read(self, one: Mapping[str, Any]) -> Continuation:
