@@ -118,8 +118,10 @@ class CheckedAsker:
     ) -> Answer:
         """Ask one question and return its answer, whose facts exist. `free`: without tools and checks.
 
-        `until`: called after each reply, with no ids of it; once it returns True, the answer is what there is. Raises InputError for a
-        question without visible text, ModelError as `ChatServer.reply` does, and as `Index.children` does.
+        `until`: called after each reply, with no ids of it; once it returns True, the answer is what there is.
+
+        Raises InputError for a question without visible text, ModelError as `ChatServer.reply` does, and as
+        `Index.children` does.
         """
         options, started, before = (
             replace(options, **{k: v for k, v in changes.items() if v is not None}),

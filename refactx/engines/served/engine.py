@@ -211,9 +211,10 @@ class ServedEngine:
         many = [text for text in asked if text not in few and not self._rows.has_likeliest(text)]
         single = {text: ids[0] for text, ids in few.items() if len(ids) == 1 and not self._rows.has(text, ids)}
         several = [text for text, ids in few.items() if len(ids) > 1 and not self._rows.has(text, ids)]
-        for text, row in zip(several, self.server.rows(several, [few[text] for text in several]), strict=True):
+        rows = self.server.rows(several, [few[text] for text in several]) if several else []
+        for text, row in zip(several, rows, strict=True):
             self._rows.add(text, {**dict.fromkeys(few[text], _least(row)), **row}, likeliest=False)
-        for text, row in zip(many, self.server.rows(many, [()] * len(many)), strict=True):
+        for text, row in zip(many, self.server.rows(many, [()] * len(many)) if many else (), strict=True):
             self._rows.add(text, row, likeliest=True)
         chains = _chains(single)
         for (ids, count), scores in zip(chains, self.server.scores(chains) if chains else (), strict=True):

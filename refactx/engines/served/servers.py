@@ -552,11 +552,15 @@ class LlamaServer(ModelServer):
             options["stop"] = list(stop)
         if allowed is not None:
             options["logit_bias"] = [[token, _FORCING] for token in allowed]
-        found = [self._read(one) for one in self._complete(prompts, options)]
-        if stop:  # it tells nothing of the ids of a text that ended it
-            left = [number for number, one in enumerate(found) if not (one.ids or one.ended)]
-            again = self.write([prompts[number] for number in left], 1) if left else []
-            found = [again[left.index(number)] if number in left else one for number, one in enumerate(found)]
+        answers = self._complete(prompts, options)
+        found = [self._read(one) for one in answers]
+        # Of a text that ended it, it tells the ids and no log-probabilities: those of the first one are asked for.
+        cut = [number for number, one in enumerate(answers) if len(one.get("tokens") or ()) > len(found[number].ids)]
+        again = self.write([[*prompts[number], *found[number].ids] for number in cut], 1) if cut else []
+        for number, first in zip(cut, again, strict=True):
+            ids, rows = [int(token) for token in answers[number]["tokens"]], found[number].rows
+            rest = [{token: 0.0} for token in ids[len(rows) + 1 :]]
+            found[number] = Continuation(ids, [*rows, *first.rows[:1], *rest], found[number].ended)
         return found
 
     def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
