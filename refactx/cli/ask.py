@@ -37,7 +37,7 @@ from refactx.errors import InputError, RefactxError, without_password
 
 @click.command(
     cls=GroupedCommand,
-    groups={**GENERATION_GROUPS, "Model on a server": SERVED, "Database and machine": MACHINE_GROUP},
+    groups={**GENERATION_GROUPS, "Database and machine": (*MACHINE_GROUP, *SERVED)},
 )
 @click.argument("questions", nargs=-1, metavar="[QUESTION]...")
 @MODEL

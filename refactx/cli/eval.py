@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"), "ablate_names", "distractors")
 _PACK_GROUP = ("pack_name", "modes", "policy", "source", "language", "category", "encoder")
-_OF_SERVERS = ("tokenizer", "model_timeout")
+_OF_SERVERS = ("tokenizer",)
 _OF_ANSWERS = (*_OF_SERVERS, "free", "judge", "judge_url", "batch_size", *(one.name for one in fields(Generation)))
 _OF_PACKS = (
     *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "limit", "shard", "out",
@@ -36,8 +36,7 @@ _GROUPS = {
     "SPARQL of policies": _POLICY_GROUP,
     "Domain packs": _PACK_GROUP,
     **common.GENERATION_GROUPS,
-    "Model on a server": common.SERVED,
-    "Database and machine": common.MACHINE_GROUP,
+    "Database and machine": (*common.MACHINE_GROUP, "tokenizer"),
 }
 MODES = ("prompt", "retrieval", "repair", "agent")
 _RUN_ON = {None: "invented", "invented": "invented", "frozen": "invented"}

@@ -147,7 +147,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return declared(EngineOptions)(command)
 
 
-SERVED = ("model_url", "tokenizer", "model_timeout")
+SERVED = ("model_url", "tokenizer")
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -61,8 +61,7 @@ _NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
     groups={
         "Access": ACCESS,
         **common.groups_of(ServerOptions),
-        "Model on a server": common.SERVED,
-        "Database and machine": common.MACHINE,
+        "Database and machine": (*common.MACHINE, *common.SERVED),
     },
 )
 @common.MODEL

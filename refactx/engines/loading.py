@@ -46,11 +46,10 @@ class EngineOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """A server that has the model. `model_url`: None if it is loaded here; `tokenizer`: a folder or Hugging Face id with
-    the chat template, for a server that does not apply its own; `model_timeout`: the most seconds of an answer."""
+    the chat template, for a server that does not apply its own."""
 
-    model_url: str | None = option(None, "Server that has it: vLLM, SGLang, llama.cpp.", metavar="URL")
-    tokenizer: str | None = option(None, "With --model-url: chat template of MODEL.", metavar="MODEL")
-    model_timeout: int = option(300, "With --model-url: seconds of an answer.", least=1)
+    model_url: str | None = option(None, "A server has it: vLLM, llama.cpp.", metavar="URL")
+    tokenizer: str | None = option(None, "Its chat template, for SGLang.", metavar="MODEL")
 
 
 def load_language_model(name: str, index: Any = None, options: EngineOptions | None = None) -> LanguageModel:
@@ -104,8 +103,8 @@ def served_model(name: str, index: Any, options: EngineOptions) -> "ServedModel 
         return None
     from refactx.engines.served.model import load_served
 
-    url, seconds = server.model_url, server.model_timeout
-    found = load_served(url, name or None, index, tokenizer=server.tokenizer, seconds=seconds)
+    url = server.model_url
+    found = load_served(url, name or None, index, tokenizer=server.tokenizer)
     if found is None:
         raise ChatOnlyError(
             f"the model server {url.rpartition('@')[2]} has no API that scores ids (vLLM, SGLang and llama-server have): only "

@@ -175,7 +175,12 @@ class ServedEngine:
         for one in asked:
             if one.ids is not None and not self._is_known(one):
                 [found] = self.server.write([one.text], 1, allowed=one.ids)
-                self._add(one.text, found.ids[:1], found.rows[:1], found.ended)
+                if found.rows:  # the likeliest of these ids may not be among the likeliest of all
+                    one.row = found.rows[0]
+                    others = {token: value for token, value in one.row.items() if token != found.ids[0]}
+                    self._rows.add(one.text, others, likeliest=bool(others))
+                else:
+                    self._add(one.text, (), (), found.ended)
 
     def _add(self, text: Prefix, ids: Sequence[int], rows: Sequence[Row], ended: bool) -> None:
         self._size = max(self._size, *(token + 1 for row in rows for token in row), 0)  # a model may have more ids
@@ -190,7 +195,7 @@ class ServedEngine:
             )
 
     def _after(self, one: "_Next") -> Logits:
-        row = self._rows.get(one.text) or {}
+        row = (self._rows.get(one.text) or {}) if one.row is None else one.row
         logits = np.full(self._size, min(row.values(), default=0.0) - UNLIKELY, np.float32)
         self._put(logits, row)
         return logits
@@ -236,10 +241,11 @@ class ServedEngine:
 
 
 class _Next:
-    """The next id of a text. `ids`: those of which it is one; None: any."""
+    """The next id of a text. `ids`: those of which it is one, None: any; `row`: what the server told of these."""
 
     def __init__(self, text: Prefix, allowed: Callable[[], Tokens | None] | None) -> None:
         found = None if allowed is None else allowed()
+        self.row: Row | None = None
         self.text, self.ids = text, None if found is None or not len(found) else [int(token) for token in found]
 
 

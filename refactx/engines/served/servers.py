@@ -180,8 +180,7 @@ class Connection:
             ) from None
         except httpx2.TimeoutException:
             raise ModelError(
-                f"the model server {self.shown} did not answer within {self._seconds:g} seconds: check its load, or give "
-                "it more time (--model-timeout)"
+                f"the model server {self.shown} did not answer within {self._seconds:g} seconds: check its load"
             ) from None
         except httpx2.TransportError as error:
             raise TryAgainError(
