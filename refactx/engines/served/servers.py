@@ -297,7 +297,7 @@ def _parts(some: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 class VllmServer(ModelServer):
-    """vLLM's OpenAI server, 0.20 or newer."""
+    """vLLM's OpenAI server."""
 
     kind = "vLLM"
     _likeliest = 20  # --max-logprobs, unless the server was given another number
@@ -339,7 +339,9 @@ class VllmServer(ModelServer):
         options = {"max_tokens": 1, "logprobs": 1, "logprob_token_ids": wanted}
         found = [self._read(choice).rows[0] for choice in self._complete(prompts, options)]
         if any(token not in row for row in found for token in wanted):
-            self.fail("has no log-probabilities of the ids in `logprob_token_ids`: vLLM 0.20 or newer is needed")
+            self.fail(
+                "has no log-probabilities of the ids in `logprob_token_ids`, as vLLM 0.32 has: a newer vLLM is needed"
+            )
         return found
 
     def scores(self, texts: Sequence[tuple[Sequence[int], int]]) -> list[list[float]]:
