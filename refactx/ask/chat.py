@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from refactx.decoding.thoughts import Marks, ThoughtTokens, marks_in
+from refactx.engines.served.servers import Usage
 from refactx.errors import InputError, ModelError
 from refactx.lazy import require
 
@@ -221,6 +222,8 @@ class ChatServer:
         self._model, self._role = model, role
         self.shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
         """The URL without what may be secret."""
+        self.usage = Usage()
+        """What was asked of the model so far."""
         self._refused = set[str]()
         """What the server does not take: names of parameters, and `system` for that role."""
         # The client needs some key; a server without keys accepts any.
@@ -231,7 +234,15 @@ class ChatServer:
         )
 
     def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
+        """Return the text of `reply`."""
+        return self.reply(messages, max_new_tokens).text
+
+    def reply(
+        self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> "Reply":
         """Return the reply to a conversation, greedily if the model can, of at most `max_new_tokens` tokens.
+
+        `tools`: those that the model may call, as OpenAI's API describes them; a server that takes none gets none.
 
         Raises ModelError if the server cannot be reached, refuses the request, or replies with something else.
         """
@@ -240,10 +251,11 @@ class ChatServer:
         role = self._role
         try:
             while True:
-                request = self._request(messages, max_new_tokens)
+                request = self._request(messages, max_new_tokens, tools)
                 try:
                     completion = self._client.chat.completions.create(**request)
-                    return completion.choices[0].message.content or ""
+                    self._count(completion)
+                    return Reply.of(completion.choices[0])
                 except openai.APIStatusError as error:
                     refused = _refused_of(request, error.param, _words(error))
                     if not refused:
@@ -270,7 +282,17 @@ class ChatServer:
                 f"the reply of {role.name} at {self.shown} is not a chat completion ({error}): check {role.option}"
             ) from error
 
-    def _request(self, messages: Sequence[Message], max_new_tokens: int) -> dict[str, Any]:
+    def _count(self, completion: Any) -> None:
+        usage = completion.usage
+        self.usage.requests += 1
+        self.usage.prompt += getattr(usage, "prompt_tokens", None) or 0
+        self.usage.written += getattr(usage, "completion_tokens", None) or 0
+        details = getattr(usage, "prompt_tokens_details", None)
+        self.usage.cached += getattr(details, "cached_tokens", None) or 0
+
+    def _request(
+        self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int, tools: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
         said = [dict(message) for message in messages]
         if "system" in self._refused:
             said = folded(said)
@@ -280,15 +302,51 @@ class ChatServer:
             request[limit] = max_new_tokens
         if "temperature" not in self._refused:
             request["temperature"] = 0
+        if tools and "tools" not in self._refused:
+            request["tools"] = list(tools)
         return request
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool; `arguments`: JSON, as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply: its text, the tools that it calls, itself as a message, and whether it was cut off."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    message: Mapping[str, Any]
+    is_cut: bool
+
+    @classmethod
+    def of(cls, choice: Any) -> "Reply":
+        """Return the reply that a choice of a completion is. Raises as wrong types do."""
+        given, text = choice.message.tool_calls or (), choice.message.content or ""
+        calls = tuple(ToolCall(one.id, one.function.name, one.function.arguments) for one in given)
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if calls:
+            message["tool_calls"] = [
+                {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
+                for one in calls
+            ]
+        return cls(text, calls, message, choice.finish_reason == "length")
 
 
 def _refused_of(request: Mapping[str, Any], parameter: str | None, reason: str) -> set[str]:
     """Return what of a request a server does not take. `parameter`: the one that it names, if it names one by itself."""
-    sent = {*_LIMITS, "temperature"} & set(request)
+    sent = {*_LIMITS, "temperature", "tools"} & set(request)
     named = {parameter} & sent or {name for name in sent if re.search(rf"\b{name}\b", reason)}
     if not _UNSUPPORTED.search(reason):
         named -= set(_LIMITS)
+    if "tools" in sent and re.search(r"(?i)\btools?\b", reason):
+        named.add("tools")
     if request["messages"][0]["role"] == "system" and re.search(
         r"(?is)\bsystem\b.*\brole|\brole\b.*\bsystem\b", reason
     ):

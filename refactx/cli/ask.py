@@ -23,17 +23,22 @@ from refactx.cli.options import (
     MACHINE_GROUP,
     MODEL,
     PROMPT,
+    SERVED,
     engine_options,
     engine_options_of,
     generation_of,
     generation_options,
     print_json,
+    server_options,
 )
 from refactx.cli.views import View
 from refactx.errors import InputError, RefactxError, without_password
 
 
-@click.command(cls=GroupedCommand, groups={**GENERATION_GROUPS, "Database and machine": MACHINE_GROUP})
+@click.command(
+    cls=GroupedCommand,
+    groups={**GENERATION_GROUPS, "Database and machine": (*MACHINE_GROUP, *SERVED)},
+)
 @click.argument("questions", nargs=-1, metavar="[QUESTION]...")
 @MODEL
 @INDEX
@@ -47,6 +52,7 @@ from refactx.errors import InputError, RefactxError, without_password
 @PROMPT
 @click.option("--free", is_flag=True, help="Ask the model alone, without an index.")
 @generation_options
+@server_options
 @JSON
 @DB
 @BATCH_SIZE
@@ -85,15 +91,22 @@ def ask(
     if not texts and not chat:
         raise InputError("there is no question: give one in quotes, or --file FILE, or --chat")
     with ExitStack() as stack:
-        opened = None if free else stack.enter_context(open_index(index, db))
+        is_served = engine.server is not None and engine.server.model_url is not None
+        opened = None if free and not is_served else stack.enter_context(open_index(index, db))
         template = prompt_for(prompt, opened)
         notes = check_prompt(template, opened) if opened else []
         from refactx.ask.asker import Asker
         from refactx.cli.views import Asking, ask_many, view_of
-        from refactx.engines.loading import load_language_model
+        from refactx.engines.loading import ChatOnlyError, load_language_model
 
-        loaded = load_language_model(model, opened, engine)
-        asker = Asker(loaded, loaded.tokenizer, opened, template)
+        asker: Any
+        try:
+            asked: Any = load_language_model(model, opened, engine)
+            asker = Asker(asked, asked.tokenizer, opened, template)
+        except ChatOnlyError:
+            asked = asker = _chatting(model, opened, engine, template)
+        if is_served and not as_json:
+            stack.callback(lambda: click.echo(f"({asked.usage})", err=True))
         asking = Asking(asker=asker, options=generation, free=free, marker=template.marker)
         for note in notes if prompt and prompt.endswith(".toml") else []:  # the built-in prompts go with any index
             click.echo(f"refactx: {note}", err=True)
@@ -119,6 +132,17 @@ def ask(
             f"{len(failed)} of {len(texts)} questions cannot be asked; the first is {failed[0][0]!r}: {failed[0][1]}"
         )
     return None
+
+
+def _chatting(model: str, index: Any, engine: Any, prompt: Any) -> Any:
+    """Return the asker of a model on a server that can only chat."""
+    from refactx.ask.chat import ChatServer, ServerRole
+    from refactx.ask.checked import CheckedAsker
+    from refactx.engines.served.servers import KEY
+
+    role = ServerRole(name="the model", option="--model-url", key=KEY, extra="served")
+    click.echo(f"refactx: {engine.server.model_url.rpartition('@')[2]} only chats: its facts are checked", err=True)
+    return CheckedAsker(ChatServer(model, engine.server.model_url, role), index, prompt)
 
 
 def _texts(file: Path) -> list[str]:

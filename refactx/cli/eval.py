@@ -14,6 +14,7 @@ from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
 from refactx.cli.query import WRITING, PolicyOptions, check_place
 from refactx.cli.translate import Models, TranslatorOptions, engine_of, open_translator
+from refactx.engines.loading import ServerOptions
 from refactx.errors import InputError
 from refactx.fact import counted
 
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from refactx.eval.run import Shard, Task
     from refactx.translate.translator import Translator
 
-_POLICY_GROUP = ("sparql", *WRITING, "ablate_names", "distractors")
+_POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"), "ablate_names", "distractors")
 _PACK_GROUP = ("pack_name", "modes", "policy", "source", "language", "category", "encoder")
-_OF_ANSWERS = ("free", "judge", "judge_url", "batch_size", *(field.name for field in fields(Generation)))
+_OF_SERVERS = ("tokenizer",)
+_OF_ANSWERS = (*_OF_SERVERS, "free", "judge", "judge_url", "batch_size", *(one.name for one in fields(Generation)))
 _OF_PACKS = (
     *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "limit", "shard", "out",
     "as_json", *common.MACHINE_GROUP, "index",
@@ -34,7 +36,7 @@ _GROUPS = {
     "SPARQL of policies": _POLICY_GROUP,
     "Domain packs": _PACK_GROUP,
     **common.GENERATION_GROUPS,
-    "Database and machine": common.MACHINE_GROUP,
+    "Database and machine": (*common.MACHINE_GROUP, "tokenizer"),
 }
 MODES = ("prompt", "retrieval", "repair", "agent")
 _RUN_ON = {None: "invented", "invented": "invented", "frozen": "invented"}
@@ -95,6 +97,7 @@ _own_options = common.all_of(
         "--sparql", callback=_names, metavar="POLICY,...", help="Score queries of these, such as ids,from-walk."
     ),
     common.declared(PolicyOptions, *WRITING),
+    common.declared(ServerOptions, *_OF_SERVERS),
     click.option(
         "--ablate-names", callback=_shares, metavar="X,...", help="placeholders: without these shares of names."
     ),
@@ -205,7 +208,7 @@ def _policy_task(given: dict[str, Any]) -> "Task[Any]":
 
     _refuse(_OF_ANSWERS, "is of answers, and --sparql scores queries: leave one out")
     check_place(given["run_on"])
-    engine = common.engine_options_of(given, 1, 1)
+    engine = common.engine_options_of(given := _without(given, *_OF_SERVERS), 1, 1)
     ablate, grammar, has_url = given.pop("ablate_names"), given.pop("grammar"), given["model_url"] is not None
     named = [writer_named(one, constrained=grammar and not (one == "open" and has_url)) for one in given.pop("sparql")]
     policies = tuple(dict.fromkeys(named))
@@ -217,7 +220,7 @@ def _pack_task(given: dict[str, Any], stack: ExitStack) -> "Task[Any]":
     from refactx.eval.pack_task import PackTask
     from refactx.translate.pack import load_pack
 
-    models = Models(common.engine_options_of(given, given["batch_size"], 1))
+    models = Models(common.engine_options_of(given := _without(given, *_OF_SERVERS), given["batch_size"], 1))
     pack, run_on = load_pack(given["pack_name"]), _RUN_ON.get(given["run_on"], given["run_on"])
     cases = _cases(given)
     names = ("model", "model_url", "grammar", "policy", "index", "db", "encoder")

@@ -167,17 +167,28 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return declared(EngineOptions)(command)
 
 
+SERVED = ("model_url", "tokenizer")
+
+
+def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a server that has the model to a command; `engine_options_of` reads them."""
+    from refactx.engines.loading import ServerOptions
+
+    return declared(ServerOptions)(command)
+
+
 def engine_options_of(given: dict[str, Any], texts: int, beams: int) -> "EngineOptions":
     """Remove the options of how a model is run from those given to a command, and return them.
 
     `texts`: how many texts are written at once; `beams`: over the whole text, which Transformers has alone.
     """
-    from refactx.engines.loading import EngineOptions
+    from refactx.engines.loading import EngineOptions, ServerOptions
 
     names = ("engine", "adapter", "device", "dtype", "gpu_layers", "threads", "context")
     if beams > 1 and given["engine"] == "auto":
         given["engine"] = "transformers"
-    return EngineOptions(texts=texts, **{name: given.pop(name) for name in names})
+    server = ServerOptions(**{name: given.pop(name) for name in SERVED}) if SERVED[-1] in given else None
+    return EngineOptions(texts=texts, server=server, **{name: given.pop(name) for name in names})
 
 
 def index_opener(stack: ExitStack, index: str, db: str | None) -> "Callable[[str | None], Index]":

@@ -58,7 +58,11 @@ _NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
 
 @click.command(
     cls=GroupedCommand,
-    groups={"Access": ACCESS, **common.groups_of(ServerOptions), "Database and machine": common.MACHINE},
+    groups={
+        "Access": ACCESS,
+        **common.groups_of(ServerOptions),
+        "Database and machine": (*common.MACHINE, *common.SERVED),
+    },
 )
 @common.MODEL
 @common.INDEX
@@ -77,6 +81,7 @@ _NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
 @click.option("--auth/--no-auth", default=True, help="--no-auth: serve other machines without keys.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Answer under NAME too, such as a proxy's.")
 @common.declared(ServerOptions)
+@common.server_options
 @common.DB
 @common.engine_options
 def serve(

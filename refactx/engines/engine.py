@@ -21,7 +21,7 @@ engine, so a pass of the model can read what many texts ask for (`refactx.engine
 The writing of a text (`refactx.engines.writer`) uses nothing but this protocol.
 """
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.decoding.states import State
+from refactx.tree.tree import Tokens
 
 Logits = NDArray[np.float32]
 """Logits over the vocabulary, float32[n, vocabulary] or float32[vocabulary]."""
@@ -55,11 +56,15 @@ class TreeReading(IntEnum):
 class Feed:
     """Ids for a sequence to read; `last`: after how many of the last ones logits are wanted, at least one.
 
+    `allowed`: returns the ids of which one follows the last id, int32[n], None if any may: an engine that cannot give all
+    logits gives those of the likeliest of these.
+
     Raises ValueError if `last` is not among 1 to the number of ids.
     """
 
     ids: Sequence[int]
     last: int = 1
+    allowed: Callable[[], Tokens | None] | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.last <= len(self.ids):
@@ -73,12 +78,14 @@ class FeedTree:
     """Paths of a tree to read: the last id of each. Its other ids were read before, or a path before it reads them.
 
     `wanted`: the numbers (in `paths`) of those after which logits are wanted, at least one; None: all. A wanted path
-    that was read before is read again.
+    that was read before is read again. `asked`: for each of these, the ids after it whose log-probabilities matter; None:
+    all. An engine that cannot give all logits gives those.
     """
 
     tree: int
     paths: Sequence[IdPath]
     wanted: Sequence[int] | None = None
+    asked: Sequence[Sequence[int]] | None = None
 
     @property
     def numbers(self) -> Sequence[int]:

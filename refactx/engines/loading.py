@@ -3,17 +3,24 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from refactx.engines.engine import LanguageModel
-from refactx.errors import InputError
+from refactx.errors import InputError, ModelError
 from refactx.models import demo
 from refactx.models.loading import AUTO, DEMO, gguf_of, load_model
 from refactx.options import option
 
+if TYPE_CHECKING:
+    from refactx.engines.served.model import ServedModel
+
 EngineName = Literal["auto", "transformers", "llamacpp"]
 ENGINES: tuple[str, ...] = get_args(EngineName)
 DTYPES = (AUTO, "float32", "bfloat16", "float16")
+
+
+class ChatOnlyError(ModelError):
+    """A server whose model can only chat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +31,7 @@ class EngineOptions:
     LoRA, for Transformers as `refactx.load_model` takes it, for llama.cpp a GGUF file. For Transformers: `device` and
     `dtype`, as `refactx.load_model` takes them. For llama.cpp: how many layers are on the GPU
     (`gpu_layers`; None: all), how many `threads` it takes (None: one a physical core), for how many ids its `context`
-    has room (None: for `texts` texts at once).
+    has room (None: for `texts` texts at once). `server`: one that has the model, which is then not loaded here.
     """
 
     engine: EngineName = option("auto", "transformers or llamacpp.", choices=ENGINES, metavar="ENGINE")
@@ -35,6 +42,16 @@ class EngineOptions:
     threads: int | None = option(None, "llamacpp: default: physical cores.", least=1)
     context: int | None = option(None, "llamacpp: room for N tokens.", least=1024)
     texts: int = 1
+    server: "ServerOptions | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """A server that has the model. `model_url`: None if it is loaded here; `tokenizer`: a folder or Hugging Face id with
+    the chat template, for a server that does not apply its own."""
+
+    model_url: str | None = option(None, "A server has it: vLLM, llama.cpp.", metavar="URL")
+    tokenizer: str | None = option(None, "Its chat template, for SGLang.", metavar="MODEL")
 
 
 def load_language_model(name: str, index: Any = None, options: EngineOptions | None = None) -> LanguageModel:
@@ -46,10 +63,15 @@ def load_language_model(name: str, index: Any = None, options: EngineOptions | N
             model = load_language_model("smollm2.gguf", index)
             answer = refactx.Asker(model, model.tokenizer, index).ask("What is the capital of Alaska?")
 
+    With a `server` in `options`, `name` is the model's name there (empty: the only one); a server that can only chat is
+    refused: `refactx.ask.checked.CheckedAsker` asks it.
+
     Raises ModelError if the model cannot be found, loaded, or used for chat; InputError if a package is needed and not
     installed, or for options of the other engine; TokenizerMismatchError if the index was built for another tokenizer.
     """
     options = options or EngineOptions()
+    if (served := served_model(name, index, options)) is not None:
+        return served
     gguf = _gguf_for_llamacpp(name, options)
     if gguf is not None:
         from refactx.engines.llamacpp.model import load_gguf
@@ -75,8 +97,31 @@ def load_language_model(name: str, index: Any = None, options: EngineOptions | N
     return TransformersModel(*loaded)
 
 
-def engine_for(name: str, options: EngineOptions) -> EngineName:
-    """Return the engine that runs a model, `transformers` or `llamacpp`, without loading or downloading it."""
+def served_model(name: str, index: Any, options: EngineOptions) -> "ServedModel | None":
+    """Return the model of a server that scores ids; None if options name no server.
+
+    Raises ModelError for a server that can only chat, and as `refactx.engines.served.load_served` does.
+    """
+    server = options.server
+    if server is None or server.model_url is None:
+        return None
+    from refactx.engines.served.model import load_served
+
+    url = server.model_url
+    found = load_served(url, name or None, index, tokenizer=server.tokenizer)
+    if found is None:
+        raise ChatOnlyError(
+            f"the model server {url.rpartition('@')[2]} has no API that scores ids (vLLM, SGLang and llama-server have): only "
+            "`refactx ask` works with it, whose facts are checked after they are written"
+        )
+    return found
+
+
+def engine_for(name: str, options: EngineOptions) -> str:
+    """Return the engine that runs a model, `transformers` or `llamacpp`, without loading or downloading it; the URL of the
+    server that has it."""
+    if options.server is not None and options.server.model_url is not None:
+        return options.server.model_url.rpartition("@")[2]
     if options.engine != "auto":
         return options.engine
     if find_spec("llama_cpp") is None or options.device != AUTO or options.dtype != AUTO:

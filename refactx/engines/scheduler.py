@@ -125,7 +125,7 @@ class Job:
             self._read += len(left)
             return self.sequence, Feed(left)
         self._read = len(asked.ids)
-        return self.sequence, Feed(left, asked.last)
+        return self.sequence, Feed(left, asked.last, asked.allowed)
 
     def take(self, found: Any) -> bool:
         """Take what a pass found for it. Return whether that is the answer: else a part of its `Feed` is left."""

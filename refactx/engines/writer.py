@@ -107,7 +107,9 @@ class TextWriter:
                 return
             draft = self._draft()
             pending, row.pending = row.pending, []
-            logits = yield Feed(pending + draft, last=len(draft) + 1)
+            state = row.state
+            allowed = None if draft else lambda state=state: self._constraint.allowed(state)
+            logits = yield Feed(pending + draft, last=len(draft) + 1, allowed=allowed)
             if draft:
                 logits = yield from self._check(draft, logits)
 

@@ -118,6 +118,16 @@ def load_model(
     return model if adapter is None else _adapted(model, adapter, name), tokenizer
 
 
+def load_chat_tokenizer(name: str) -> Any:
+    """Return the tokenizer of Transformers with a chat template that is called `name`, a Hugging Face id or a folder.
+
+    Raises ModelError if there is none.
+    """
+    tokenizer = _load(name, _local(name), _auto_tokenizer)
+    check_chat_template(tokenizer)
+    return tokenizer
+
+
 def _device(name: str) -> str:
     """Return the name of a device that this machine has. Raise ModelError if it has no such device."""
     import torch  # seconds

@@ -236,7 +236,8 @@ def find_properties(
     done = [one for one in begun if is_done(one.subject, one.state)]
     running = [one for one in begun if not is_done(one.subject, one.state)]
     while running:
-        logits = yield from continuations.logits([(*subjects[one.subject].ids, *one.ids) for one in running])
+        paths = [(*subjects[one.subject].ids, *one.ids) for one in running]
+        logits = yield from continuations.logits(paths, [one.state.children.tokens.tolist() for one in running])
         longer, wide = list[_PropertyStart](), WIDER * most
         for start, after in zip(running, logits, strict=True):
             for grown in _grow_property(machine, start, position, after, wide, unlikely, exhausted or {}):
@@ -265,7 +266,8 @@ def _find_names(
         return [_NameStart((), state, 0.0)]
     running, done, beams = [_NameStart((), state, 0.0)], list[_NameStart](), limits.names
     while running:
-        logits = yield from continuations.logits([name.ids for name in running])
+        following = [name.state.children.tokens.tolist() for name in running]
+        logits = yield from continuations.logits([name.ids for name in running], following)
         grown: list[_NameStart] = []
         for name, after in zip(running, logits, strict=True):
             grown += _grow_name(machine, name, position, after, beams)

@@ -4,7 +4,7 @@ They are read as a tree (`refactx.engines.engine.FeedTree`), in as few passes as
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,13 +59,14 @@ class ScoredContinuations:
         known = {reading.ahead[:n]: after for n, after in enumerate(reading.logits)}
         return cls(reading.trees, known, earlier, reading.ahead)
 
-    def logits(self, paths: Sequence[IdPath]) -> Steps[list[Logits]]:
-        """Return the logits after each path, each float32[vocabulary]."""
+    def logits(self, paths: Sequence[IdPath], following: Sequence[Sequence[int]]) -> Steps[list[Logits]]:
+        """Return the logits after each path, each float32[vocabulary]. `following`: the ids after it that matter."""
         self.asked += paths
         found: dict[IdPath, Logits] = {}
+        asked = dict(zip(paths, following, strict=True))
         if any(path not in self._known for path in paths):
             wanted = dict.fromkeys(path for path in (*paths, *self._earlier) if path not in self._known)
-            yield from self._read(wanted, lambda some, logits: found.update(zip(some, logits, strict=True)))
+            yield from self._read(wanted, asked, lambda some, logits: found.update(zip(some, logits, strict=True)))
             self._known |= {path: found[path] for path in self._earlier if path in found}
             self._earlier = ()
         return [self._known[path] if path in self._known else found[path] for path in paths]
@@ -88,7 +89,7 @@ class ScoredContinuations:
             for (_, number, at, _), value in zip(rows, scores.tolist(), strict=True):
                 found[number][at] = value
 
-        yield from self._read(asked, score)
+        yield from self._read(asked, {path: [token for *_, token in ways] for path, ways in asked.items()}, score)
         return found
 
     def keep(self, path: IdPath) -> Steps[int]:
@@ -107,7 +108,7 @@ class ScoredContinuations:
         if self._tree < 0:
             self._tree = yield self._opening
 
-    def _read(self, wanted: Collection[IdPath], found: Found) -> Steps[None]:
+    def _read(self, wanted: Collection[IdPath], asked: Mapping[IdPath, Sequence[int]], found: Found) -> Steps[None]:
         """Read paths, and call `found` with those that each pass reads.
 
         A path that was read before is read again: the logits after all paths would take too much memory.
@@ -117,14 +118,25 @@ class ScoredContinuations:
         yield from self._open()
         leading = (path[:end] for path in wanted for end in range(1, len(path)) if path[:end] not in self._has_read)
         paths = sorted({**dict.fromkeys(leading), **dict.fromkeys(wanted)}, key=len)
-        yield from read_tree(self._tree, paths, [number for number, path in enumerate(paths) if path in wanted], found)
+        numbers = [number for number, path in enumerate(paths) if path in wanted]
+        yield from read_tree(self._tree, paths, numbers, found, asked)
         self._has_read |= set(paths)
 
 
-def read_tree(tree: int, paths: Sequence[IdPath], wanted: Sequence[int], found: Found) -> Steps[None]:
-    """Read paths of a tree in as many passes as the engine takes. Call `found` with the wanted ones of each pass."""
+def read_tree(
+    tree: int,
+    paths: Sequence[IdPath],
+    wanted: Sequence[int],
+    found: Found,
+    asked: Mapping[IdPath, Sequence[int]] | None = None,
+) -> Steps[None]:
+    """Read paths of a tree in as many passes as the engine takes. Call `found` with the wanted ones of each pass.
+
+    `asked`: the ids after a path whose log-probabilities matter; all of a path that it does not have.
+    """
     while wanted:
-        numbers, logits = yield FeedTree(tree, paths, wanted)
+        following = None if asked is None else [asked.get(paths[number], ()) for number in wanted]
+        numbers, logits = yield FeedTree(tree, paths, wanted, following)
         found([paths[number] for number in numbers], logits)
         done = set(numbers)
         wanted = [number for number in wanted if number not in done]

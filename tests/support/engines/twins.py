@@ -16,8 +16,12 @@ import torch
 from transformers import GPTNeoConfig, GPTNeoForCausalLM
 
 from refactx.engines.engine import Engine, Logits
+from refactx.engines.served.engine import ServedEngine
+from refactx.engines.served.servers import find_server
 from refactx.engines.transformers.engine import PackedEngine
 from refactx.engines.transformers.rows import RowsEngine, takes_masks
+from refactx.selection.scores import log_sum
+from support.served import KINDS, Direct, Stub
 from support.table_engine import TableEngine
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
@@ -134,6 +138,27 @@ def unmasked_model() -> Any:
     return model
 
 
+def served_twins(kind: str, seed: int = 0, size: int = VOCABULARY) -> Twins:
+    """The twins over a server of a kind that computes with a random table, and tells the scores of all its ids."""
+    table = table_twins(size, seed, offset=0.2 if size > VOCABULARY else 1.0)
+    connection: Any = Direct(Stub(kind, table.logits))
+    server: Any = find_server(connection)
+    assert server is not None
+    server._likeliest = server._candidates = size  # all of them: texts are compared with those of all logits
+    engine = ServedEngine(server, size=size, ends=[0])
+
+    def logits(ids: Sequence[int]) -> Logits:
+        found = table.logits(ids)
+        return np.stack([row - log_sum(row) for row in found])
+
+    return Twins(
+        engine,
+        lambda prompts: [engine.prefill(ids) for ids in prompts],
+        logits,
+        lambda: len(engine._sequences) + len(engine._trees),
+    )
+
+
 ENGINES: dict[str, Callable[[], Twins]] = {
     "table": table_twins,
     "transformers, packed": lambda: transformers_twins(masked_model(), PackedEngine),
@@ -143,6 +168,7 @@ ENGINES: dict[str, Callable[[], Twins]] = {
     "llama.cpp, recurrent": partial(llamacpp_twins, architecture="mamba"),
     "llama.cpp, hybrid": partial(llamacpp_twins, architecture="lfm2"),
     "llama.cpp, prefixes on disk": loading_twins,
+    **{f"served by {kind}": partial(served_twins, kind) for kind in KINDS},
 }
 
 WRITERS: dict[str, Callable[[int], Twins]] = {

@@ -22,7 +22,8 @@ class Scripted:
 
 
 class ChatStub:
-    """A server of chat completions. `requests`: their bodies; `keys`: their keys; `reply`: to the last message.
+    """A server of chat completions. `requests`: their bodies; `keys`: their keys; `reply`: to the last message; `calls`:
+    the tools that it calls instead, each a name and arguments.
 
     `status`: of all replies; `body`: in place of a completion; `refuses`: returns why a request is refused, or nothing.
     """
@@ -31,6 +32,7 @@ class ChatStub:
         self.requests, self.keys = list[dict[str, Any]](), list[str | None]()
         self.reply: Callable[[str], str] = lambda _: ""
         self.refuses: Callable[[dict[str, Any]], str | dict[str, Any] | None] = lambda _: None
+        self.calls: Callable[[dict[str, Any]], list[tuple[str, Any]]] = lambda _: []
         self.status, self.body = 200, b""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *given: _Handler(self, *given))
         self._server.daemon_threads = True
@@ -49,9 +51,17 @@ class ChatStub:
         if reason := self.refuses(request):
             document = {"error": {"message": reason}} if isinstance(reason, str) else reason
             return 400, json.dumps(document).encode()
-        message = {"role": "assistant", "content": self.reply(request["messages"][-1]["content"])}
+        message: dict[str, Any] = {"role": "assistant"}
+        if called := self.calls(request):
+            message["tool_calls"] = [
+                {"id": f"call{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+                for n, (name, given) in enumerate(called)
+            ]
+        else:
+            message["content"] = self.reply(request["messages"][-1]["content"])
         choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
         completion = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": choices}
+        completion["usage"] = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
         return 200, self.body or json.dumps(completion).encode()
 
 

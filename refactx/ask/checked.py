@@ -1,0 +1,251 @@
+"""Answers of models that can only chat: the model writes facts itself, and each is checked against the index.
+
+OpenAI's API and those like it tell nothing of given ids, so facts cannot be chosen here. The model gets tools to look at
+the index: to complete names, to read the facts of a thing, to count and list by a query, and to check a fact. Then it
+writes its answer. A fact that does not exist is taken back, with the nearest ones that do, and the answer is asked for
+again. What is still wrong then is marked in the text, and is no fact of the answer.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from refactx.ask.answer import Answer, final_answer
+from refactx.ask.browse import Checked, browse, check_text
+from refactx.ask.chat import ChatServer, Reply
+from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
+from refactx.decoding.thoughts import without_thoughts
+from refactx.engines.served.servers import Usage
+from refactx.errors import InputError, RefactxError
+from refactx.fact import counted
+from refactx.index.index import Index
+from refactx.walks import TreeFacts, answer_query, read_line
+
+ROUNDS = 8
+"""The most replies with calls of tools."""
+CORRECTIONS = 2
+"""The most times that an answer with facts that do not exist is asked for again."""
+NOT_FOUND = "(not found)"
+"""What follows a fact that the index does not have."""
+SHOWN = 20
+"""The most completions and facts that a tool returns."""
+
+INSTRUCTIONS = """
+
+The facts are in a knowledge base, and each that you write is checked there. Its names are longer than usual ones, such as \
+<Alaska (state of the United States of America)>: take them from the tools, and copy them exactly, with the brackets < and >."""
+
+
+def _tool(name: str, about: str, **parameters: str) -> dict[str, Any]:
+    """Return a tool as OpenAI's API describes one; `parameters`: texts, with what they are."""
+    given = {key: {"type": "string", "description": text} for key, text in parameters.items()}
+    schema = {"type": "object", "properties": given, "required": [key for key in given if key != "predicate"]}
+    return {"type": "function", "function": {"name": name, "description": about, "parameters": schema}}
+
+
+TOOLS = (
+    _tool(
+        "complete",
+        "How facts that begin with a text continue: `<Dan` finds subjects, `<Danny Boyle> <` the predicates of one.",
+        prefix="The beginning of a fact.",
+    ),
+    _tool(
+        "facts",
+        "The facts of a thing, maybe with one predicate. It may be called by a label or an alias.",
+        subject="Its name.",
+        predicate="A predicate of it, or nothing.",
+    ),
+    _tool(
+        "query",
+        "Count, list or ask by a walk from a thing: `count <Brad Pitt> <child>`, "
+        "`list <Tom Hanks> <cast member of> which <instance of> <film>`, `ask <Alan Turing> <occupation> <mathematician>`.",
+        line="The query.",
+    ),
+    _tool("check", "Whether a fact exists, and the nearest ones if not.", fact="<subject> <predicate> <value>"),
+)
+
+_FACT_LINE = re.compile(r"[\s>*_#\d.()-]*facts?[\s*_]*:", re.IGNORECASE)
+"""The beginning of a line that claims a fact, also in a list and in Markdown."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reviewed:
+    """A text with the marks of what is wrong, the facts in it that exist, and those that do not with what is near them."""
+
+    text: str
+    right: list[Checked]
+    wrong: list[str]
+
+
+class CheckedAsker:
+    """A model behind a chat API, a prompt and an index together, which answers questions.
+
+        chat = ChatServer("gpt-5", "https://api.openai.com/v1", role)
+        CheckedAsker(chat, index, prompt).ask("What is the capital of Alaska?")
+
+    `usage`: what was asked of the model so far.
+    """
+
+    def __init__(self, chat: ChatServer, index: Index, prompt: Prompt) -> None:
+        self._chat, self._index, self._prompt = chat, index, prompt
+        self._facts = TreeFacts(index)
+
+    @property
+    def usage(self) -> Usage:
+        """What was asked of the model so far."""
+        return self._chat.usage
+
+    def stream(self, on_piece: object, free: bool = False) -> None:
+        """Return no streamer: a text is shown after its facts were checked."""
+
+    def count_facts(self, ids: Sequence[int], prompt_length: int) -> int:
+        """Return 0: nothing is known of a text before its end."""
+        return 0
+
+    def ask(
+        self,
+        question: str,
+        options: Generation = GREEDY,
+        *,
+        history: Sequence[Example] = (),
+        free: bool = False,
+        until: Callable[[Any], bool] | None = None,
+        **changes: Any,
+    ) -> Answer:
+        """Ask one question and return its answer, whose facts exist. `free`: without tools and checks.
+
+        `until`: called after each reply, with no ids of it; once it returns True, the answer is what there is.
+
+        Raises InputError for a question without visible text, ModelError as `ChatServer.reply` does, and as
+        `Index.children` does.
+        """
+        options, started, before = (
+            replace(options, **{k: v for k, v in changes.items() if v is not None}),
+            time.time(),
+            "",
+        )
+        messages: list[dict[str, Any]] = [*self._prompt.messages(question, history)]
+        if not free:
+            messages[0] = {**messages[0], "content": messages[0]["content"] + INSTRUCTIONS}
+        reviewed, stopped = _Reviewed("", [], []), False
+        asked = self.usage - Usage()
+        for left in range(CORRECTIONS, -1, -1):
+            reply = self._reply(messages, options.max_new_tokens, () if free else TOOLS)
+            before = without_thoughts(reply.text).strip()
+            reviewed = _Reviewed(before, [], []) if free else self._review(before)
+            stopped = until is not None and until(np.zeros((1, 1), np.int64))
+            if not reviewed.wrong or not left or stopped:
+                break
+            messages += [{"role": "assistant", "content": before}, {"role": "user", "content": _objection(reviewed)}]
+        spent = self.usage - asked
+        facts = tuple(one.fact for one in reviewed.right)
+        return Answer(
+            question=question.strip(),
+            answer=final_answer(reviewed.text, self._prompt.marker, facts, ""),
+            text=reviewed.text,
+            facts=facts,
+            links=tuple(one.linked for one in reviewed.right),
+            tokens=spent.written,
+            forward_passes=spent.requests,
+            seconds=time.time() - started,
+            finish_reason="interrupted" if stopped else "length" if reply.is_cut else "stop",
+        )
+
+    def ask_all(
+        self,
+        questions: Sequence[str],
+        options: Generation = GREEDY,
+        *,
+        batch_size: int = 1,
+        free: bool = False,
+        until: Callable[[Any], bool] | None = None,
+        **changes: Any,
+    ) -> Iterator[Answer | InputError]:
+        """Yield the answers to questions, one after the other, with an InputError in place of one that cannot be asked."""
+        for question in questions:
+            try:
+                answer = self.ask(question, options, free=free, until=until, **changes)
+            except InputError as error:
+                yield error
+                continue
+            yield answer
+            if answer.finish_reason == "interrupted":
+                return
+
+    def _reply(self, messages: list[dict[str, Any]], most: int, tools: Sequence[dict[str, Any]]) -> Reply:
+        """Return the first reply without calls of tools; `messages` gets those before it, with what the tools returned."""
+        for left in range(ROUNDS, -1, -1):
+            reply = self._chat.reply(messages, most, tools if left else ())
+            if not reply.calls or not left:
+                return reply
+            messages.append(dict(reply.message))
+            for call in reply.calls:
+                messages.append(
+                    {"role": "tool", "tool_call_id": call.id, "content": self._look(call.name, call.arguments)}
+                )
+        raise AssertionError("the last round has no tools")
+
+    def _look(self, name: str, arguments: str) -> str:
+        """Return what a tool returns, as JSON: an error for one that cannot be called so, which the model reads."""
+        try:
+            given = json.loads(arguments or "{}")
+            found = self._call(name, {key: str(value) for key, value in given.items()})
+        except (RefactxError, ValueError, AttributeError, KeyError) as error:
+            found = {"error": " ".join(str(error).split())}
+        return json.dumps(found, ensure_ascii=False)
+
+    def _call(self, name: str, given: dict[str, str]) -> Any:
+        match name:
+            case "complete":
+                found = browse(self._index, self._facts, prefix=given["prefix"] or "<", limit=SHOWN)
+                return {"completions": [text for text, _ in found.completions], "more": found.truncated}
+            case "facts":
+                predicate = given.get("predicate", "")
+                found = browse(self._index, self._facts, subject=given["subject"], predicate=predicate, limit=SHOWN)
+                properties = [one.predicate.label for one in found.properties]
+                facts = [fact.text for fact, _ in found.facts]
+                return {"facts": facts, "predicates": properties, "near": list(found.near), "more": found.truncated}
+            case "query":
+                answered = answer_query(read_line(given["line"]), self._facts)
+                return {"answer": answered.answer}
+            case "check":
+                return [_shown(one) for one in check_text(self._index, self._facts, given["fact"])]
+        raise KeyError(f"there is no tool {name!r}")
+
+    def _review(self, text: str) -> _Reviewed:
+        """Check the lines of a text that begin as facts. Those with more than a fact, or none, are wrong."""
+        lines, right, wrong = list[str](), list[Checked](), list[str]()
+        for line in text.splitlines():
+            begin = _FACT_LINE.match(line)
+            found = check_text(self._index, self._facts, line) if begin else []
+            if begin is None:
+                lines.append(line)
+            elif len(found) != 1 or re.search("[<>]", line[begin.end() : found[0].start] + line[found[0].stop :]):
+                lines.append(f"{line} {NOT_FOUND}")
+                wrong.append(f"{line.strip()} - write one fact a line: Fact: <subject> <predicate> <value> .")
+            elif not found[0].exists:
+                lines.append(f"{line} {NOT_FOUND}")
+                near = "; ".join(fact.text for fact, _ in found[0].nearest) or "none"
+                wrong.append(f"{found[0].fact.text} - the nearest facts that exist: {near}")
+            else:
+                lines.append(line[: found[0].start] + found[0].fact.text + line[found[0].stop :])
+                right.append(found[0])
+        return _Reviewed("\n".join(lines), right, wrong)
+
+
+def _shown(one: Checked) -> dict[str, Any]:
+    return {"fact": one.fact.text, "exists": one.exists, "nearest": [fact.text for fact, _ in one.nearest]}
+
+
+def _objection(reviewed: _Reviewed) -> str:
+    """Return what the model is told of facts that do not exist."""
+    lines = "\n".join(reviewed.wrong)
+    return (
+        f"{counted(len(reviewed.wrong), 'fact')} of yours cannot be found in the knowledge base:\n{lines}\n"
+        "Write the whole answer again, with facts that exist alone, copied exactly."
+    )

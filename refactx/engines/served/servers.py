@@ -1,0 +1,646 @@
+"""Servers of models that score given ids: vLLM, SGLang and llama-server, each asked by its own API.
+
+Two things are asked for: texts that continue prompts, with the log-probabilities of the likeliest ids at each place, and
+the log-probabilities of given ids. Prompts are token ids, and many of them go into one request. What each server gives:
+
+| | vLLM | SGLang | llama-server |
+|---|---|---|---|
+| texts | `/v1/completions` | `/generate` | `/completion` |
+| one of given ids | `allowed_token_ids` | `logit_bias` | `logit_bias` |
+| given ids after a prompt | `logprob_token_ids` | `token_ids_logprob` | the likeliest 1,000 |
+| the last ids of a prompt | each id after the ids before it | `logprob_start_len` | written by a grammar of these ids |
+
+vLLM has `prompt_logprobs` too, but then it reads the whole prompt anew: nothing comes from its prefix cache.
+"""
+
+import logging
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
+
+from refactx.errors import InputError, ModelError
+from refactx.fact import counted
+from refactx.lazy import require
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+KEY = "REFACTX_MODEL_KEY"
+"""The environment variable with the server's key: a name of our own, so that no other key is sent there."""
+SECONDS = 300.0
+"""The most seconds until a server answers."""
+ATTEMPTS = 5
+FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
+_TEMPORARY = (408, 429, 500, 502, 503, 504)
+"""The statuses of requests that are sent again."""
+MOST_PROMPTS = 256
+"""The most prompts of a request."""
+
+Row = dict[int, float]
+"""The log-probabilities after a text that are known, by id."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Usage:
+    """What was asked of a model: requests, the tokens of prompts (`cached`: those of them that the server says it had
+    read before), and the tokens that were written."""
+
+    requests: int = 0
+    prompt: int = 0
+    cached: int = 0
+    written: int = 0
+
+    def __str__(self) -> str:
+        told = f" ({self.cached:,} of them read before)" if self.cached else ""
+        return f"{counted(self.requests, 'request')}, {self.prompt:,} prompt tokens{told}, {self.written:,} written"
+
+    def __sub__(self, other: "Usage") -> "Usage":
+        names = ("requests", "prompt", "cached", "written")
+        return Usage(*(getattr(self, name) - getattr(other, name) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """The `ids` that follow a prompt, and the rows before each of them; `ended`: whether the model ended the text."""
+
+    ids: list[int]
+    rows: list[Row]
+    ended: bool = False
+
+
+class TryAgainError(ModelError):
+    """A request that failed for a reason that may pass. `after`: in how many seconds the server wants it again."""
+
+    after: float = 0.0
+
+
+class Connection:
+    """An HTTP connection to a server. `url`: with or without `/v1` at its end; `key`: None for that of the environment.
+
+    Requests that fail temporarily (no connection, a cut answer, 408, 429, 5xx) are sent again, at growing intervals.
+    `usage`: what was asked. `failed`: whether the last request had to be sent again: the server may be another one since.
+
+    Raises InputError if it is no http or https URL, or if httpx2 or tenacity is not installed.
+    """
+
+    def __init__(self, url: str, key: str | None = None, *, seconds: float = SECONDS, wait: float = FIRST_WAIT) -> None:
+        for module in ("httpx2", "tenacity"):
+            require(module, "served")
+        import httpx2
+
+        try:
+            parts = urlsplit(url.strip())
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            host = None
+        if not host or parts.scheme not in ("http", "https"):
+            shown = url.rpartition("@")[2]
+            raise InputError(f"{shown!r} is not the URL of a server: give one such as http://127.0.0.1:8000/v1")
+        path = parts.path.rstrip("/").removesuffix("/v1")
+        self.shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path, query="", fragment="").geturl()
+        self.usage, self.failed, self._seconds, self._wait = Usage(), False, seconds, wait
+        key = key or os.environ.get(KEY)
+        user = (parts.username or "", parts.password or "") if "@" in parts.netloc else None
+        self._client = httpx2.Client(
+            base_url=self.shown + "/",
+            auth=user,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            timeout=httpx2.Timeout(seconds, connect=min(seconds, 10.0)),
+        )
+
+    def look(self, path: str) -> Any:
+        """Return the JSON at a path; None if the server has none there. Raises ModelError if it does not take the key."""
+        response = self._sent("GET", path, None)
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            self._refuse(path, response)
+        try:
+            return response.json() if response.status_code == HTTPStatus.OK else None
+        except ValueError:
+            return None
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Return the JSON that a server answers. Raises ModelError, in one line, if it does not."""
+        response = self._sent("POST", path, body)
+        if response.status_code != HTTPStatus.OK:
+            self._refuse(path, response)
+        try:
+            return response.json()
+        except ValueError:
+            raise ModelError(f"the model server {self.shown} answered {path} with no JSON: check --model-url") from None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def _refuse(self, path: str, response: Any) -> NoReturn:
+        if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            raise ModelError(f"the model server {self.shown} did not accept the key: set {KEY}")
+        raise RefusedError(f"the model server {self.shown} refused {path}: {_words(response)}")
+
+    def _sent(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+        """Send a request until it is answered, or must not be sent again."""
+        import tenacity
+
+        self.failed = False
+        growing = tenacity.wait_exponential_jitter(multiplier=self._wait, max=LONGEST_WAIT * self._wait / FIRST_WAIT)
+
+        def wait(state: "RetryCallState") -> float:
+            error = state.outcome.exception() if state.outcome is not None else None
+            return max(error.after if isinstance(error, TryAgainError) else 0.0, growing(state))
+
+        def tell(state: "RetryCallState") -> None:
+            self.failed = True
+            error = state.outcome.exception() if state.outcome is not None else None
+            _log.warning("%s (attempt %d of %d)", error, state.attempt_number, ATTEMPTS)
+
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(ATTEMPTS),
+            wait=wait,
+            before_sleep=tell,
+            retry=tenacity.retry_if_exception_type(TryAgainError),
+            reraise=True,
+        )
+        return retrying(lambda: self._send(method, path, body))
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+        import httpx2
+
+        try:
+            response = self._client.request(method, path.lstrip("/"), json=body)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            raise TryAgainError(
+                f"the model server {self.shown} cannot be reached ({_reason(error)}): check --model-url and that it runs"
+            ) from None
+        except httpx2.TimeoutException:
+            raise ModelError(
+                f"the model server {self.shown} did not answer within {self._seconds:g} seconds: check its load"
+            ) from None
+        except httpx2.TransportError as error:
+            raise TryAgainError(
+                f"the model server {self.shown} ended the connection before its answer was whole ({_reason(error)}): check "
+                "that it still runs"
+            ) from None
+        status = response.status_code
+        if status in _TEMPORARY:
+            failed = TryAgainError(f"the model server {self.shown} answered with status {status}: {_words(response)}")
+            after = response.headers.get("Retry-After", "")
+            failed.after = min(60.0, float(after)) if after.isdigit() else 0.0
+            raise failed
+        return response
+
+
+class RefusedError(ModelError):
+    """A request that a server does not take."""
+
+
+def _words(response: Any) -> str:
+    """Return a server's own words, short."""
+    try:
+        said = response.json()
+        said = said.get("error", said) if isinstance(said, dict) else said
+        said = said.get("message", said) if isinstance(said, dict) else said
+    except ValueError:
+        said = response.text
+    return " ".join(str(said).split())[:200] or f"status {response.status_code}"
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+class ModelServer(ABC):
+    """A model on a server. `model`: its name there; `room`: the most ids of a text, None if the server does not say.
+
+    `identity`: what tells this model from another one behind the same name; `kind`: what the server is called.
+    """
+
+    kind = "server"
+
+    def __init__(self, connection: Connection, model: str, room: int | None, identity: str) -> None:
+        self.connection, self.model, self.room, self.identity = connection, model, room, identity
+        self._is_doubtful = False  # whether it may be another one since a request failed
+
+    @abstractmethod
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        most: int,
+        stop: Sequence[str] = (),
+        allowed: Sequence[int] | None = None,
+    ) -> list[Continuation]:
+        """Return the likeliest continuation of each prompt, of at most `most` ids.
+
+        A text ends before the first of the texts `stop`, or somewhat after it. `allowed`: the ids of which each is one.
+        """
+
+    @abstractmethod
+    def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
+        """Return the log-probabilities after each prompt: of the ids that are `asked` for, or of the likeliest ones."""
+
+    @abstractmethod
+    def scores(self, texts: Sequence[tuple[Sequence[int], int]]) -> list[list[float]]:
+        """Return the log-probabilities of the last ids of each text: of how many is given with it."""
+
+    @abstractmethod
+    def tokenize(self, text: str) -> list[int] | None:
+        """Return the ids of a text by the server's tokenizer, no special ones among them; None if it does not tell."""
+
+    @abstractmethod
+    def conversation(self, messages: Sequence[Mapping[str, str]]) -> list[int] | None:
+        """Return the ids of a conversation by the server's chat template; None if it does not tell."""
+
+    @abstractmethod
+    def look(self) -> str:
+        """Return the identity of the model that the server has now."""
+
+    def ask(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Return the answer to a request. Raises ModelError if the server has another model than before."""
+        answer = self.connection.post(path, body)
+        self._is_doubtful = self._is_doubtful or self.connection.failed
+        if self._is_doubtful and (now := self.look()) != self.identity:
+            raise ModelError(
+                f"the model server {self.connection.shown} has another model now ({now}) than at the beginning "
+                f"({self.identity}): ask again"
+            )
+        self._is_doubtful = False
+        return answer
+
+    def fail(self, reason: str) -> NoReturn:
+        """Raise the error for an answer that cannot be read."""
+        raise ModelError(
+            f"the answer of the model server {self.connection.shown} ({self.kind}) {reason}: check its log"
+        )
+
+    def number(self, value: Any) -> float:
+        """Return a log-probability of an answer. Raises ModelError if it is none."""
+        if not isinstance(value, int | float) or math.isnan(value):
+            self.fail(f"has {value!r} for a log-probability")
+        return float(value)
+
+    def one_each(self, found: Any, prompts: Sequence[object]) -> list[Any]:
+        """Return what was found if it is a list with one for each prompt."""
+        if not isinstance(found, list) or len(found) != len(prompts):
+            self.fail(f"has not one text for each of {len(prompts)} prompts")
+        return found
+
+
+def _parts(some: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for begin in range(0, len(some), MOST_PROMPTS):
+        yield some[begin : begin + MOST_PROMPTS]
+
+
+class VllmServer(ModelServer):
+    """vLLM's OpenAI server."""
+
+    kind = "vLLM"
+    _likeliest = 20  # --max-logprobs, unless the server was given another number
+    _most_asked = 100  # it takes at most 128 at a time
+
+    @classmethod
+    def found(cls, connection: Connection, model: str | None) -> "VllmServer | None":
+        """Return the server if it is one."""
+        if not isinstance(connection.look("version"), dict):
+            return None
+        one = _served(connection, model)
+        return cls(connection, one["id"], one.get("max_model_len"), cls._identity(one))
+
+    @staticmethod
+    def _identity(one: Mapping[str, Any]) -> str:
+        return f"{one['id']}, {one.get('root')}, {one.get('max_model_len')} tokens"
+
+    def look(self) -> str:
+        return self._identity(_served(self.connection, self.model))
+
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        most: int,
+        stop: Sequence[str] = (),
+        allowed: Sequence[int] | None = None,
+    ) -> list[Continuation]:
+        options: dict[str, Any] = {"max_tokens": most, "logprobs": self._likeliest}
+        if stop:
+            options["stop"] = list(stop)
+        if allowed is not None:
+            options["allowed_token_ids"] = list(allowed)
+        return [self._read(choice) for choice in self._complete(prompts, options)]
+
+    def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
+        wanted = sorted({token for some in asked for token in some})
+        if not wanted or len(wanted) > self._most_asked:
+            return [one.rows[0] if one.rows else {} for one in self.write(prompts, 1)]
+        options = {"max_tokens": 1, "logprobs": 1, "logprob_token_ids": wanted}
+        found = [self._read(choice).rows[0] for choice in self._complete(prompts, options)]
+        if any(token not in row for row in found for token in wanted):
+            self.fail(
+                "has no log-probabilities of the ids in `logprob_token_ids`, as vLLM 0.32 has: a newer vLLM is needed"
+            )
+        return found
+
+    def scores(self, texts: Sequence[tuple[Sequence[int], int]]) -> list[list[float]]:
+        places = [
+            (number, end) for number, (ids, count) in enumerate(texts) for end in range(len(ids) - count, len(ids))
+        ]
+        found: list[list[float]] = [[] for _ in texts]
+        for some in _by_ids(places, texts, self._most_asked):
+            prompts = [list(texts[number][0][:end]) for number, end in some]
+            asked = [[texts[number][0][end]] for number, end in some]
+            for (number, _), row, (token,) in zip(some, self.rows(prompts, asked), asked, strict=True):
+                found[number].append(row[token])
+        return found
+
+    def tokenize(self, text: str) -> list[int] | None:
+        answer = self.ask("tokenize", {"model": self.model, "prompt": text, "add_special_tokens": False})
+        return list(answer["tokens"])
+
+    def conversation(self, messages: Sequence[Mapping[str, str]]) -> list[int] | None:
+        options = {"add_generation_prompt": True, "chat_template_kwargs": {"enable_thinking": False}}
+        said = [dict(message) for message in messages]
+        return list(self.ask("tokenize", {"model": self.model, "messages": said, **options})["tokens"])
+
+    def _complete(self, prompts: Sequence[Sequence[int]], options: Mapping[str, Any]) -> list[Any]:
+        """Return the choices for prompts."""
+        body = {"model": self.model, "temperature": 0, "return_tokens_as_token_ids": True, **options}
+        found: list[Any] = []
+        for some in _parts(prompts):
+            answer = self.ask("v1/completions", {**body, "prompt": [list(ids) for ids in some]})
+            self.connection.usage.requests += 1
+            self._count(answer.get("usage") or {})
+            choices = self.one_each(answer.get("choices"), some)
+            found += sorted(choices, key=lambda one: int(one["index"]))
+        return found
+
+    def _count(self, usage: Mapping[str, Any]) -> None:
+        own = self.connection.usage
+        own.prompt += usage.get("prompt_tokens") or 0
+        own.written += usage.get("completion_tokens") or 0
+        own.cached += (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+
+    def _read(self, choice: Mapping[str, Any]) -> Continuation:
+        """Return the continuation that a choice is."""
+        given = choice.get("logprobs")
+        if not given:
+            self.fail("has no log-probabilities")
+        ids = [_numbered(token) for token in given["tokens"]]
+        rows: list[Row] = []
+        for token, own, others in zip(ids, given["token_logprobs"], given["top_logprobs"], strict=True):
+            row = {_numbered(name): self.number(value) for name, value in (others or {}).items()}
+            rows.append(row | {token: self.number(own)})
+        return Continuation(ids, rows, choice.get("finish_reason") == "stop" and choice.get("stop_reason") is None)
+
+
+def _by_ids(
+    places: Sequence[tuple[int, int]], texts: Sequence[tuple[Sequence[int], int]], most: int
+) -> Iterator[list[tuple[int, int]]]:
+    """Yield the places of texts in parts whose next ids are at most `most` different ones, in their order."""
+    part: list[tuple[int, int]] = []
+    ids: set[int] = set()
+    for number, end in places:
+        if len(ids | {texts[number][0][end]}) > most:
+            yield part
+            part, ids = [], set()
+        part.append((number, end))
+        ids.add(texts[number][0][end])
+    if part:
+        yield part
+
+
+def _numbered(token: str) -> int:
+    """Return the id that vLLM writes for a token.
+
+    >>> _numbered("token_id:5")
+    5
+    """
+    return int(token.removeprefix("token_id:"))
+
+
+class SglangServer(ModelServer):
+    """SGLang's native API."""
+
+    kind = "SGLang"
+    _likeliest = 100
+
+    @classmethod
+    def found(cls, connection: Connection, model: str | None) -> "SglangServer | None":
+        """Return the server if it is one."""
+        about = connection.look("get_model_info") or connection.look("model_info")
+        if not isinstance(about, dict) or "model_path" not in about:
+            return None
+        served = _served(connection, model)
+        return cls(connection, served["id"], served.get("max_model_len"), str(about["model_path"]))
+
+    def look(self) -> str:
+        about = self.connection.look("get_model_info") or self.connection.look("model_info") or {}
+        return str(about.get("model_path"))
+
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        most: int,
+        stop: Sequence[str] = (),
+        allowed: Sequence[int] | None = None,
+    ) -> list[Continuation]:
+        sampling: dict[str, Any] = {"max_new_tokens": most, "skip_special_tokens": False}
+        if stop:
+            sampling["stop"] = list(stop)
+        if allowed is not None:
+            sampling["logit_bias"] = {str(token): _FORCING for token in allowed}
+        found = self._generate(prompts, sampling, {"top_logprobs_num": self._likeliest})
+        return [self._read(one) for one in found]
+
+    def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
+        options = {"top_logprobs_num": self._likeliest, "token_ids_logprob": [list(some) for some in asked]}
+        rows: list[Row] = []
+        for meta in self._generate(prompts, {"max_new_tokens": 1}, options):
+            [row] = self._read(meta).rows[:1] or [{}]
+            [given] = (meta.get("output_token_ids_logprobs") or [[]])[:1]
+            rows.append(row | {int(token): self.number(value) for value, token, *_ in given or ()})
+        return rows
+
+    def scores(self, texts: Sequence[tuple[Sequence[int], int]]) -> list[list[float]]:
+        starts = [len(ids) - count - 1 for ids, count in texts]
+        found: list[list[float]] = []
+        options = {"logprob_start_len": starts}
+        for (ids, count), meta in zip(
+            texts, self._generate([ids for ids, _ in texts], {"max_new_tokens": 0}, options), strict=True
+        ):
+            given = (meta.get("input_token_logprobs") or [])[-count:]
+            if [token for _, token, *_ in given] != list(ids[len(ids) - count :]):
+                self.fail("has not the log-probabilities of the prompt's last ids")
+            found.append([self.number(value) for value, *_ in given])
+        return found
+
+    def tokenize(self, text: str) -> list[int] | None:
+        try:
+            answer = self.ask("tokenize", {"model": self.model, "prompt": text, "add_special_tokens": False})
+        except RefusedError:
+            return None
+        return list(answer["tokens"])
+
+    def conversation(self, messages: Sequence[Mapping[str, str]]) -> list[int] | None:
+        return None
+
+    def _generate(
+        self, prompts: Sequence[Sequence[int]], sampling: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> list[Any]:
+        """Return what is told of the text after each prompt. A list among `options` has a value for each prompt."""
+        found: list[Any] = []
+        for begin in range(0, len(prompts), MOST_PROMPTS):
+            some, own = prompts[begin : begin + MOST_PROMPTS], slice(begin, begin + MOST_PROMPTS)
+            body = {name: value[own] if isinstance(value, list) else value for name, value in options.items()}
+            body |= {"input_ids": [list(ids) for ids in some], "return_logprob": True}
+            answer = self.ask("generate", {**body, "sampling_params": {"temperature": 0, **sampling}})
+            self.connection.usage.requests += 1
+            for one in self.one_each(answer if isinstance(answer, list) else [answer], some):
+                meta, usage = one.get("meta_info") or {}, self.connection.usage
+                usage.prompt += meta.get("prompt_tokens") or 0
+                usage.cached += meta.get("cached_tokens") or 0
+                usage.written += meta.get("completion_tokens") or 0
+                found.append(meta)
+        return found
+
+    def _read(self, meta: Mapping[str, Any]) -> Continuation:
+        chosen, top = meta.get("output_token_logprobs") or [], meta.get("output_top_logprobs") or []
+        ids = [int(token) for _, token, *_ in chosen]
+        rows: list[Row] = []
+        for number, (own, token, *_) in enumerate(chosen):
+            others = top[number] if number < len(top) and top[number] else ()
+            rows.append({int(one): self.number(value) for value, one, *_ in others} | {int(token): self.number(own)})
+        reason = meta.get("finish_reason") or {}
+        ended = reason.get("type") == "stop" and not isinstance(reason.get("matched"), str)
+        return Continuation(ids, rows, ended)
+
+
+_FORCING = 10_000.0
+"""What is added to the logits of ids of which one has to follow: more than logits differ."""
+
+
+class LlamaServer(ModelServer):
+    """llama.cpp's server. It keeps what it has read in slots, each with one text."""
+
+    kind = "llama-server"
+    _likeliest, _candidates = 100, 1000
+
+    @classmethod
+    def found(cls, connection: Connection, model: str | None) -> "LlamaServer | None":
+        """Return the server if it is one."""
+        about = connection.look("props")
+        if not isinstance(about, dict) or "total_slots" not in about:
+            return None
+        room = (about.get("default_generation_settings") or {}).get("n_ctx")
+        name = model or str(about.get("model_alias") or about.get("model_path"))
+        return cls(connection, name, room, str(about.get("model_path")))
+
+    def look(self) -> str:
+        return str((self.connection.look("props") or {}).get("model_path"))
+
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        most: int,
+        stop: Sequence[str] = (),
+        allowed: Sequence[int] | None = None,
+    ) -> list[Continuation]:
+        options: dict[str, Any] = {"n_predict": most, "n_probs": self._likeliest}
+        if stop:
+            options["stop"] = list(stop)
+        if allowed is not None:
+            options["logit_bias"] = [[token, _FORCING] for token in allowed]
+        answers = self._complete(prompts, options)
+        found = [self._read(one) for one in answers]
+        # Of a text that ended it, it tells the ids and no log-probabilities: those of the first one are asked for.
+        cut = [number for number, one in enumerate(answers) if len(one.get("tokens") or ()) > len(found[number].ids)]
+        again = self.write([[*prompts[number], *found[number].ids] for number in cut], 1) if cut else []
+        for number, first in zip(cut, again, strict=True):
+            ids, rows = [int(token) for token in answers[number]["tokens"]], found[number].rows
+            rest = [{token: 0.0} for token in ids[len(rows) + 1 :]]
+            found[number] = Continuation(ids, [*rows, *first.rows[:1], *rest], found[number].ended)
+        return found
+
+    def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
+        # One after the other in one slot, where each is a few ids after the text: other slots would read the text anew.
+        found = self._complete(prompts, {"n_predict": 1, "n_probs": self._candidates, "id_slot": 0})
+        return [(self._read(one).rows or [{}])[0] for one in found]
+
+    def scores(self, texts: Sequence[tuple[Sequence[int], int]]) -> list[list[float]]:
+        alike: dict[tuple[int, ...], list[int]] = {}
+        for number, (ids, count) in enumerate(texts):
+            alike.setdefault(tuple(ids[len(ids) - count :]), []).append(number)
+        found: list[list[float]] = [[] for _ in texts]
+        for last, numbers in alike.items():
+            prompts = [texts[number][0][: -len(last)] for number in numbers]
+            grammar = "root ::= " + " ".join(f"<[{token}]>" for token in last)
+            options = {"n_predict": len(last), "n_probs": 1, "grammar": grammar}
+            for number, one in zip(numbers, self._complete(prompts, options), strict=True):
+                written = self._read(one)
+                if tuple(written.ids) != last:
+                    self.fail("has other ids than its grammar: a newer llama-server is needed, with ids in grammars")
+                found[number] = [row[token] for row, token in zip(written.rows, last, strict=True)]
+        return found
+
+    def tokenize(self, text: str) -> list[int] | None:
+        return list(self.ask("tokenize", {"content": text, "add_special": False, "parse_special": False})["tokens"])
+
+    def conversation(self, messages: Sequence[Mapping[str, str]]) -> list[int] | None:
+        options = {"add_generation_prompt": True, "chat_template_kwargs": {"enable_thinking": False}}
+        said = [dict(message) for message in messages]
+        text = self.ask("apply-template", {"messages": said, **options})["prompt"]
+        return list(self.ask("tokenize", {"content": text, "add_special": True, "parse_special": True})["tokens"])
+
+    def _complete(self, prompts: Sequence[Sequence[int]], options: Mapping[str, Any]) -> list[Any]:
+        body = {"temperature": 0, "cache_prompt": True, "return_tokens": True, **options}
+        found: list[Any] = []
+        for some in _parts(prompts):
+            given = [list(ids) for ids in some]
+            answer = self.ask("completion", {**body, "prompt": given[0] if len(given) == 1 else given})
+            answers = answer if isinstance(answer, list) else [answer]
+            self.connection.usage.requests += 1
+            for one in answers:
+                usage, timings = self.connection.usage, one.get("timings") or {}
+                usage.prompt += one.get("tokens_evaluated") or 0
+                usage.cached += (one.get("tokens_evaluated") or 0) - (timings.get("prompt_n") or 0)
+                usage.written += one.get("tokens_predicted") or 0
+            found += self.one_each(answers, some)
+        return found
+
+    def _read(self, one: Mapping[str, Any]) -> Continuation:
+        ids, rows = list[int](), list[Row]()
+        for place in one.get("completion_probabilities") or ():
+            ids.append(int(place["id"]))
+            row = {int(other["id"]): self.number(other.get("logprob")) for other in place.get("top_logprobs") or ()}
+            rows.append(row | {ids[-1]: self.number(place.get("logprob"))})
+        return Continuation(ids, rows, one.get("stop_type") == "eos")
+
+
+def _served(connection: Connection, model: str | None) -> Mapping[str, Any]:
+    """Return what `/v1/models` says of a model, or of the only one. Raises ModelError if it is not there."""
+    answer = connection.look("v1/models")
+    given = answer.get("data") if isinstance(answer, dict) else None
+    models = [one for one in given or () if isinstance(one, dict) and "id" in one]
+    found = [one for one in models if model is None or one["id"] == model]
+    if len(found) != 1 and not (found and model is not None):
+        names = ", ".join(sorted(str(one["id"]) for one in models)) or "none"
+        said = "no --model was given" if model is None else f"there is no model {model!r}"
+        raise ModelError(
+            f"the model server {connection.shown} has these models: {names}; {said}: give one with --model"
+        )
+    return found[0]
+
+
+def find_server(connection: Connection, model: str | None = None) -> ModelServer | None:
+    """Return the server that scores ids, found by asking; None for a server that has none of the APIs, and may chat.
+
+    `model`: its name there, None for the only one. Raises ModelError if the server cannot be reached, or has not the model.
+    """
+    for kind in (LlamaServer, VllmServer, SglangServer):
+        server = kind.found(connection, model)
+        if server is not None:
+            return server
+    return None

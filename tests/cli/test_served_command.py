@@ -1,0 +1,77 @@
+"""`refactx ask --model-url`: a model on a server, one that scores ids and one that only chats."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from support.ingest.tiny import ingest_tiny
+from support.served import Stub, serving
+from support.sparql.text_models import chat_stub
+from support.tiny_asker import LAST_MESSAGE, chat_tokenizer
+from support.tiny_model import tiny_fact_tokenizer, tiny_model
+
+from refactx.cli.main import cli
+
+FACTS = ["<Ann> <p> <b>", "<Ann> <p> <c>", "<Bé> <p> <in>"]
+
+
+@pytest.fixture(scope="module")
+def db(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    file = tmp_path_factory.mktemp("facts") / "facts.txt"
+    file.write_text("".join(f"{fact} .\n" for fact in FACTS))
+    ingest_tiny(module_url, file)
+    yield module_url
+
+
+def ask(db: str, url: str, question: str = "a Fact:", *options: str) -> Result:
+    given = ["ask", question, "--model", "tiny", "--model-url", url, "--db", db, "--max-new-tokens", "12", *options]
+    return CliRunner().invoke(cli, given)
+
+
+def stub() -> Stub:
+    model, tokenizer, own = tiny_model(), chat_tokenizer(LAST_MESSAGE), tiny_fact_tokenizer()
+
+    def logits(ids: Any) -> Any:
+        import torch
+
+        with torch.no_grad():
+            return model(torch.tensor([list(ids)])).logits[0].numpy()
+
+    def converse(said: Any) -> list[int]:
+        found: list[int] = tokenizer.apply_chat_template(said, return_dict=False)
+        return found
+
+    return Stub("vllm", logits, ends=[tokenizer.eos_token_id], decode=own.decode, encode=own.encode, converse=converse)
+
+
+def test_ask_uses_a_model_on_a_server_and_tells_what_was_asked(db: str) -> None:
+    with serving(stub()) as url:
+        done = ask(db, url, "a Fact:", "--no-channel")
+    assert done.exit_code == 0, done.output
+    assert "prompt tokens" in done.stderr
+    assert any(fact in done.stdout for fact in FACTS)
+
+
+def test_ask_checks_the_facts_of_a_model_that_only_chats(db: str) -> None:
+    with chat_stub() as server:
+        server.reply = lambda _: "Fact: <Ann> <p> <b> .\nFact: <Ann> <p> <x> .\nAnswer: b"
+        done = ask(db, server.url, "what is ann?")
+    assert done.exit_code == 0, done.output
+    assert "only chats" in done.stderr
+    assert "<Ann> <p> <x> . (not found)" in done.stdout
+    assert "<Ann> <p> <b> . (not found)" not in done.stdout
+
+
+def test_a_model_that_only_chats_is_refused_by_other_commands(db: str) -> None:
+    with chat_stub() as server:
+        given = ["serve", "--model", "tiny", "--model-url", server.url, "--db", db, "--port", "0"]
+        done = CliRunner().invoke(cli, given)
+    assert done.exit_code != 0
+    assert "only `refactx ask` works with it" in str(done.exception) + done.output
+
+
+def test_a_server_that_is_not_there_is_one_line(db: str) -> None:
+    done = ask(db, "gpu:8000")
+    assert done.exit_code != 0
+    assert "not the URL of a server" in str(done.exception) + done.output
