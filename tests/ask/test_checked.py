@@ -101,6 +101,7 @@ def test_a_server_without_tools_is_asked_without(server: ChatStub, index: refact
     assert asker(server, index).ask("capital of alaska?").facts
 
 
+@pytest.mark.long
 def test_no_fact_of_a_model_that_invents_is_shown_as_true(server: ChatStub, index: refactx.Index) -> None:
     dice, words = random.Random(0), ["Alaska", "Juneau", "Bo", "likes", "capital", "tea", "Nome", "", "a>b", "Álaska"]
 

@@ -80,6 +80,7 @@ def test_texts_that_are_written_at_once_are_those_of_one_after_the_other(kind: s
         assert [one.text for one in together] == [asker.ask(question, SHORT).text for question in QUESTIONS]
 
 
+@pytest.mark.long
 @EVERY_KIND
 def test_no_sampled_fact_is_made_up(kind: str, index: LinkedIndex) -> None:
     found = 0
