@@ -93,7 +93,7 @@ def part_of(subject: str, predicates: Collection[str], aside: float) -> str:
     """Return the part of a question, the same one in each run: `aside` is the share of the subjects that are kept aside,
     and half of it that of the predicates.
 
-    >>> part_of("Alaska", ["capital"], 0.0), part_of("Alaska", ["capital"], 1.0), part_of("Alaska", ["area"], 2.0)
+    >>> part_of("Alaska", [], 0.0), part_of("Alaska", [], 1.0), part_of("Alaska", ["area"], 2.0)
     ('train', 'subjects', 'predicates')
     """
     if any(_share(f"predicate {one}") < aside / 2 for one in predicates):

@@ -59,11 +59,12 @@ class ScoredContinuations:
         known = {reading.ahead[:n]: after for n, after in enumerate(reading.logits)}
         return cls(reading.trees, known, earlier, reading.ahead)
 
-    def logits(self, paths: Sequence[IdPath], following: Sequence[Sequence[int]]) -> Steps[list[Logits]]:
-        """Return the logits after each path, each float32[vocabulary]. `following`: the ids after it that matter."""
+    def logits(self, paths: Sequence[IdPath], following: Sequence[Sequence[int]] = ()) -> Steps[list[Logits]]:
+        """Return the logits after each path, each float32[vocabulary]. `following`: the ids after each that matter; empty:
+        all."""
         self.asked += paths
         found: dict[IdPath, Logits] = {}
-        asked = dict(zip(paths, following, strict=True))
+        asked = dict(zip(paths, following, strict=bool(following)))
         if any(path not in self._known for path in paths):
             wanted = dict.fromkeys(path for path in (*paths, *self._earlier) if path not in self._known)
             yield from self._read(wanted, asked, lambda some, logits: found.update(zip(some, logits, strict=True)))
