@@ -36,6 +36,9 @@ from refactx.tree.tree import Tokens
 Logits = NDArray[np.float32]
 """Logits over the vocabulary, float32[n, vocabulary] or float32[vocabulary]."""
 
+Ids = Sequence[int] | Tokens
+"""Token ids, in Python or as an array."""
+
 IdPath = tuple[int, ...]
 """A path in a tree of continuations: the ids after a text."""
 
@@ -85,7 +88,7 @@ class FeedTree:
     tree: int
     paths: Sequence[IdPath]
     wanted: Sequence[int] | None = None
-    asked: Sequence[Sequence[int]] | None = None
+    asked: Sequence[Ids] | None = None
 
     @property
     def numbers(self) -> Sequence[int]:

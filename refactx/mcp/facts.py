@@ -1,7 +1,7 @@
 """The server of an index's facts, whose tools read alone, and what its tools return."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
 
     from refactx.ask.asker import Asker
+    from refactx.names import Memory
+    from refactx.sparql.names import Names
 
 
 class Entity(TypedDict):
@@ -221,45 +223,44 @@ def answered(
     }  # fmt: skip
 
 
-def find_names(index: Index, facts: TreeFacts, name: str, most: int) -> list[FoundEntity]:
-    """Return at most `most` entities that a name may mean: by their names, aliases, letters, and the memory's meaning."""
+def find_names(
+    facts: TreeFacts, name: str, most: int, memory: "Callable[[], Memory | None]" = lambda: None
+) -> list[FoundEntity]:
+    """Return at most `most` entities that a name may mean: those called so, with most facts first; then, if there are
+    none, those that the memory finds by the meaning of the words; then those with like letters."""
     own, aliased = namesakes(name, facts)
-    ways = {
-        "name": [*([name] if facts.predicates(name) else []), *own],
-        "alias": aliased,
-        "near": facts.near(name, most),
-    }
-    if not own and not aliased:
-        ways["meaning"] = _by_meaning(index, facts, name, most)
     by: dict[str, str] = {}
-    for way, names in ways.items():
-        for one in names[:COMPARED]:
-            by.setdefault(one, way)
+    called = [("name", [*([name] if facts.predicates(name) else []), *own]), ("alias", aliased)]
+    for way, names in called:
+        by |= {one: way for one in names[:COMPARED] if one not in by}
     counts = {one: sum(facts.predicates(one).values()) for one in by}
-    order = sorted(by, key=lambda one: (by[one] not in ("name", "alias"), -counts[one]))[:most]
+    by = {one: by[one] for one in sorted(by, key=lambda one: -counts[one])}
+    found = None if by else memory()
+    if found is not None:
+        by |= dict.fromkeys(_by_meaning(found, facts, name, most), "meaning")
+    by |= {one: "near" for one in facts.near(name, most) if one not in by}
+    order = list(by)[:most]
     ids = facts.ids(order)
     links = {one: facts.link(one, ids.get(one)) for one in order}
     return [
-        {"name": one, "id": link.id, "url": link.url, "facts": counts[one], "by": by[one]}
+        {
+            "name": one,
+            "id": link.id,
+            "url": link.url,
+            "facts": counts[one] if one in counts else sum(facts.predicates(one).values()),
+            "by": by[one],
+        }
         for one, link in links.items()
     ]
 
 
-def _by_meaning(index: Index, facts: TreeFacts, name: str, most: int) -> list[str]:
-    """Return names of entities by the memory of an index, if it has one that can be asked here."""
-    from refactx.names import NameMemory, open_memory  # a model, if there is a memory of one
+def _by_meaning(memory: "Memory", facts: TreeFacts, name: str, most: int) -> list[str]:
+    """Return names of entities, those first whose names or aliases are most like the words."""
     from refactx.walks.pgmr import Placeholder
 
-    try:
-        memory = open_memory(index)
-    except RefactxError:  # it is not complete, or its package is not here
-        return []
-    if isinstance(memory, NameMemory):  # letters alone, as those of `near`
-        return []
     [found] = memory.nearest([Placeholder("entity", name)], most)
-    ids = [one.entry.id for one in found]
-    names = facts.names(ids)
-    return [names[one] for one in ids if one in names]
+    names = facts.names([one.entry.id for one in found])
+    return list(dict.fromkeys(names[one.entry.id] for one in found if one.entry.id in names))
 
 
 def walk_answer(facts: TreeFacts, text: str, most: int) -> WalkAnswer:
@@ -287,14 +288,12 @@ def _entity(row: Link | str) -> Entity:
     )
 
 
-def table(index: Index, query: str, most: int) -> Table:
+def table(index: Index, names: "Names", query: str, most: int) -> Table:
     """Return the rows of a SPARQL query on an index, at most `most`. Raises InputError or EngineError."""
     from refactx.sparql.engines import open_engine  # the library of the store
     from refactx.sparql.labels import has_labels, with_iris
-    from refactx.sparql.names import Names
     from refactx.sparql.results import texts
 
-    names = Names(index)
     sparql = with_iris(query, names).sparql if has_labels(query) else query
     engine = open_engine(index)
     try:
@@ -397,6 +396,24 @@ class _Tools:
 
     def __init__(self, index: Index, facts: TreeFacts, look_up: LookUp, ask: Ask | None) -> None:
         self._index, self._facts, self._look_up, self._ask = index, facts, look_up, ask
+        self._opened: Memory | None = None
+
+    @cached_property
+    def _names(self) -> "Names":
+        from refactx.sparql.names import Names
+
+        return Names(self._index)
+
+    def _memory(self) -> "Memory | None":
+        """Return the memory of the index, opened once, which may load a model; None if it has none that can be asked."""
+        from refactx.names import NameMemory, open_memory
+
+        if self._opened is None:
+            try:
+                self._opened = open_memory(self._index)
+            except RefactxError:  # it is not complete, or its package is not here
+                return None
+        return None if isinstance(self._opened, NameMemory) else self._opened  # that has letters alone, as `near` has
 
     async def find(self, name: str, limit: int = 10) -> FoundEntities:
         """Return the entities that a name may mean, in any case or spelling, by aliases too, and by the meaning of its
@@ -405,7 +422,7 @@ class _Tools:
         if not name.strip():
             raise tool_error(InputError("the name is empty: give what a thing is called"))
         most = _bounded(limit)
-        found = await self._read(partial(find_names, self._index, self._facts, _short(name).strip(), most + 1))
+        found = await self._read(lambda: find_names(self._facts, _short(name).strip(), most + 1, self._memory))
         return {"entities": found[:most], "truncated": len(found) > most}
 
     async def query(self, query: str, limit: int = 20) -> WalkAnswer:
@@ -422,7 +439,7 @@ class _Tools:
         brackets stand for IRIs, as in `SELECT ?x { <Alaska> <capital> ?x }`; prefixes of Wikidata need no declaration.
         """
         most = max(1, min(limit, MOST_ROWS))
-        return await self._read(partial(table, self._index, _short(query), most))
+        return await self._read(lambda: table(self._index, self._names, _short(query), most))
 
     async def classes(self, name: str, limit: int = 20) -> Classes:
         """Return what a thing is an instance of, the classes above it, and for a class those below it and its number of

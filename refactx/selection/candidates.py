@@ -237,7 +237,7 @@ def find_properties(
     running = [one for one in begun if not is_done(one.subject, one.state)]
     while running:
         paths = [(*subjects[one.subject].ids, *one.ids) for one in running]
-        logits = yield from continuations.logits(paths, [one.state.children.tokens.tolist() for one in running])
+        logits = yield from continuations.logits(paths, [one.state.children.tokens for one in running])
         longer, wide = list[_PropertyStart](), WIDER * most
         for start, after in zip(running, logits, strict=True):
             for grown in _grow_property(machine, start, position, after, wide, unlikely, exhausted or {}):
@@ -266,7 +266,7 @@ def _find_names(
         return [_NameStart((), state, 0.0)]
     running, done, beams = [_NameStart((), state, 0.0)], list[_NameStart](), limits.names
     while running:
-        following = [name.state.children.tokens.tolist() for name in running]
+        following = [name.state.children.tokens for name in running]
         logits = yield from continuations.logits([name.ids for name in running], following)
         grown: list[_NameStart] = []
         for name, after in zip(running, logits, strict=True):

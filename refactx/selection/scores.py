@@ -15,6 +15,7 @@ from refactx.engines.engine import (
     CloseTree,
     FeedTree,
     IdPath,
+    Ids,
     KeepPath,
     Logits,
     OpenTree,
@@ -59,7 +60,7 @@ class ScoredContinuations:
         known = {reading.ahead[:n]: after for n, after in enumerate(reading.logits)}
         return cls(reading.trees, known, earlier, reading.ahead)
 
-    def logits(self, paths: Sequence[IdPath], following: Sequence[Sequence[int]] = ()) -> Steps[list[Logits]]:
+    def logits(self, paths: Sequence[IdPath], following: Sequence[Ids] = ()) -> Steps[list[Logits]]:
         """Return the logits after each path, each float32[vocabulary]. `following`: the ids after each that matter; empty:
         all."""
         self.asked += paths
@@ -109,7 +110,7 @@ class ScoredContinuations:
         if self._tree < 0:
             self._tree = yield self._opening
 
-    def _read(self, wanted: Collection[IdPath], asked: Mapping[IdPath, Sequence[int]], found: Found) -> Steps[None]:
+    def _read(self, wanted: Collection[IdPath], asked: Mapping[IdPath, Ids], found: Found) -> Steps[None]:
         """Read paths, and call `found` with those that each pass reads.
 
         A path that was read before is read again: the logits after all paths would take too much memory.
@@ -129,7 +130,7 @@ def read_tree(
     paths: Sequence[IdPath],
     wanted: Sequence[int],
     found: Found,
-    asked: Mapping[IdPath, Sequence[int]] | None = None,
+    asked: Mapping[IdPath, Ids] | None = None,
 ) -> Steps[None]:
     """Read paths of a tree in as many passes as the engine takes. Call `found` with the wanted ones of each pass.
 

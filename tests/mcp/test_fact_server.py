@@ -15,6 +15,8 @@ from mcp import Client, StdioServerParameters
 from mcp.server import MCPServer
 from support.command import complains, run_refactx
 from support.ingest.tiny import ingest_tiny
+from support.memory.graph import build, ingest_named
+from support.memory.letters import LetterEncoder
 from support.tiny_asker import save_tiny, tiny_asker
 from support.tiny_model import one_thread
 
@@ -140,6 +142,18 @@ def test_a_thing_is_found_by_any_of_its_names(graph: MCPServer, name: str, expec
     assert (first["name"], first["by"]) == expected
     assert first["id"] == f"http://example.org/{expected[0].split()[0]}"
     assert first["facts"] == len(call(graph, "facts", subject=first["name"], limit=100)["facts"])
+
+
+def test_words_that_are_no_name_are_found_by_the_memory(db_url: str, tmp_path: Path) -> None:
+    living = ingest_named(db_url, tmp_path)
+    encoder = LetterEncoder(name="support.memory.letters:letters")
+    build(living, encoder)
+    with refactx.open_index(db=db_url) as index:
+        server = fact_server(index)
+        [first, *_] = call(server, "find", name="a colony of french Louisiana")["entities"]
+        assert (first["name"], first["id"], first["by"]) == ("Louisiana (colony of France)", "Q2", "meaning")
+        [first, *_] = call(server, "find", name="pelican state")["entities"]
+        assert (first["id"], first["by"]) == ("Q1", "alias")
 
 
 def test_what_has_no_name_is_nothing(graph: MCPServer) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from refactx.engines.engine import Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading
+from refactx.engines.engine import Feed, FeedTree, IdPath, Ids, Logits, TreeLogits, TreeReading
 from refactx.engines.served.servers import ModelServer, Row
 from refactx.errors import ModelError
 from refactx.tree.tree import Tokens
@@ -206,11 +206,11 @@ class ServedEngine:
         tree = self._trees[asked.tree]
         numbers = list(asked.numbers)[:DENSE]
         texts = {number: (*tree.base, *asked.paths[number]) for number in numbers}
-        following = asked.asked or [()] * len(asked.numbers)
+        following: Sequence[Ids] = asked.asked or [()] * len(asked.numbers)
         self._read({(*tree.base, *asked.paths[n]): ids for n, ids in zip(asked.numbers, following, strict=True)})
         return TreeLogits(numbers, np.stack([self._shared(texts[number]) for number in numbers]))
 
-    def _read(self, asked: dict[Prefix, Sequence[int]]) -> None:
+    def _read(self, asked: dict[Prefix, Ids]) -> None:
         """Ask for the rows after texts: of the ids given with them, or of the likeliest ones if none or many are."""
         few = {text: [int(token) for token in ids] for text, ids in asked.items() if 0 < len(ids) <= EXACT}
         many = [text for text in asked if text not in few and not self._rows.has_likeliest(text)]

@@ -13,6 +13,7 @@ the log-probabilities of given ids. Prompts are token ids, and many of them go i
 vLLM has `prompt_logprobs` too, but then it reads the whole prompt anew: nothing comes from its prefix cache.
 """
 
+import json
 import logging
 import math
 import os
@@ -38,6 +39,8 @@ ATTEMPTS = 5
 FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
 _TEMPORARY = (408, 429, 500, 502, 503, 504)
 """The statuses of requests that are sent again."""
+MOST_BYTES = 256 << 20
+"""The most bytes of an answer."""
 MOST_PROMPTS = 256
 """The most prompts of a request."""
 
@@ -139,12 +142,12 @@ class Connection:
         """Close the connection."""
         self._client.close()
 
-    def _refuse(self, path: str, response: Any) -> NoReturn:
+    def _refuse(self, path: str, response: "_Answer") -> NoReturn:
         if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             raise ModelError(f"the model server {self.shown} did not accept the key: set {KEY}")
         raise RefusedError(f"the model server {self.shown} refused {path}: {_words(response)}")
 
-    def _sent(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+    def _sent(self, method: str, path: str, body: Mapping[str, Any] | None) -> "_Answer":
         """Send a request until it is answered, or must not be sent again."""
         import tenacity
 
@@ -169,11 +172,12 @@ class Connection:
         )
         return retrying(lambda: self._send(method, path, body))
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> "_Answer":
         import httpx2
 
         try:
-            response = self._client.request(method, path.lstrip("/"), json=body)
+            with self._client.stream(method, path.lstrip("/"), json=body) as reply:
+                response = _Answer(reply.status_code, reply.headers.get("Retry-After", ""), self._content(reply))
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise TryAgainError(
                 f"the model server {self.shown} cannot be reached ({_reason(error)}): check --model-url and that it runs"
@@ -190,24 +194,49 @@ class Connection:
         status = response.status_code
         if status in _TEMPORARY:
             failed = TryAgainError(f"the model server {self.shown} answered with status {status}: {_words(response)}")
-            after = response.headers.get("Retry-After", "")
-            failed.after = min(60.0, float(after)) if after.isdigit() else 0.0
+            failed.after = min(60.0, float(response.after)) if response.after.isdigit() else 0.0
             raise failed
         return response
+
+    def _content(self, reply: Any) -> bytes:
+        body = bytearray()
+        for part in reply.iter_bytes():
+            body += part
+            if len(body) > MOST_BYTES:
+                raise ModelError(
+                    f"the model server {self.shown} answered with more than {MOST_BYTES >> 20} MiB: check --model-url"
+                )
+        return bytes(body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An answer of a server; `after`: its header Retry-After."""
+
+    status_code: int
+    after: str
+    content: bytes
+
+    def json(self) -> Any:
+        """Return the JSON that it is. Raises ValueError."""
+        try:
+            return json.loads(self.content)
+        except RecursionError as error:
+            raise ValueError("it is too deep") from error
 
 
 class RefusedError(ModelError):
     """A request that a server does not take."""
 
 
-def _words(response: Any) -> str:
+def _words(response: _Answer) -> str:
     """Return a server's own words, short."""
     try:
         said = response.json()
         said = said.get("error", said) if isinstance(said, dict) else said
         said = said.get("message", said) if isinstance(said, dict) else said
     except ValueError:
-        said = response.text
+        said = response.content.decode("utf-8", "replace")
     return " ".join(str(said).split())[:200] or f"status {response.status_code}"
 
 
