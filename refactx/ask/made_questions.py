@@ -127,8 +127,9 @@ def make_questions(
     maker, made = _Maker(index, random.Random(seed)), Counter[str]()  # noqa: S311 - not for secrets
     asked = set[str]()
     for subject, predicate, value in maker.drawn(most * DRAWN):
+        about = maker.about(subject, predicate)
         for kind in sorted(kinds, key=lambda one: (made[one], KINDS.index(one))):
-            found = maker.question(kind, subject, predicate, value)
+            found = maker.question(kind, subject, *about, value)
             if found is None or found.question in asked:
                 continue
             made[kind] += 1
@@ -235,10 +236,14 @@ class _Maker:
                 yield by_predicate[predicate].pop()
             order = [predicate for predicate in order if by_predicate[predicate]]
 
-    def question(self, kind: str, subject: str, predicate: str, value: str) -> _Draft | None:
-        """Return a question of a kind about a fact; None if there is none."""
+    def about(self, subject: str, predicate: str) -> tuple[Relation, Predicate]:
+        """Return a predicate of a subject as questions have it, and what the index knows of it."""
         known = self._facts.describe([predicate]).get(predicate, Predicate(predicate, None, False, "literal"))
-        return self._makes[kind](subject, self._relation(subject, known), known, value)
+        return self._relation(subject, known), known
+
+    def question(self, kind: str, subject: str, relation: Relation, known: Predicate, value: str) -> _Draft | None:
+        """Return a question of a kind about a fact, given what `about` returns; None if there is none."""
+        return self._makes[kind](subject, relation, known, value)
 
     def _relation(self, subject: str, known: Predicate) -> Relation:
         """Return a predicate of a subject as questions have it. Its objects are called by a class that all of them have."""

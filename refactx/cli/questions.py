@@ -2,9 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
 from refactx.errors import InputError
 from refactx.fact import counted
+
+if TYPE_CHECKING:
+    from refactx.ask.made_questions import MadeQuestion
 
 
 @click.group()
@@ -54,38 +57,56 @@ def make(
 
     With --model, a question is put in other words, and kept so if the model's own choice for these is the same query.
     """
+    from tqdm import tqdm
+
     from refactx.ask.made_questions import KINDS, make_questions, rephrased
     from refactx.index.open import open_index
 
     asked = tuple(kinds.split(",")) if kinds else KINDS
-    parts, count, changed = Counter[str](), 0, 0
     with open_index(index, db) as opened:
-        found = make_questions(opened, limit, kinds=asked, seed=seed, aside=aside)
+        made = make_questions(opened, limit, kinds=asked, seed=seed, aside=aside)
         if model is not None:
-            from refactx.engines.loading import EngineOptions, load_language_model
+            from refactx.engines.loading import load_language_model
 
-            found = rephrased(found, load_language_model(model, opened, EngineOptions(**engine)), opened)
-        for one, text in _written(found, out):
-            count, changed, parts[one.part] = count + 1, changed + (one.rule != one.question), parts[one.part] + 1
-            if out is None:
-                click.echo(text)
-    if not count:
+            loaded = load_language_model(model, opened, common.engine_options_of(engine, texts=1, beams=1))
+            made = rephrased(made, loaded, opened)
+        if out is None:
+            found = list(_printed(made))
+        else:
+            found = _write(tqdm(made, unit=" questions", total=limit, disable=None, leave=False), out)
+    if not found:
         raise InputError("the index has no facts that questions can be made of: its names are codes, or not clear")
+    parts = Counter(one.part for one in found)
     shown = ", ".join(f"{number} {part}" for part, number in parts.most_common())
+    changed = sum(one.rule != one.question for one in found)
     words = f", {changed} in words of the model" if model is not None else ""
-    click.echo(f"{counted(count, 'question')} ({shown}){words}", err=True)
+    click.echo(f"{counted(len(found), 'question')} ({shown}){words}", err=True)
 
 
-def _written(found: Iterator[Any], out: Path | None) -> Iterator[tuple[Any, str]]:
-    """Yield questions with their lines, which are in the file `out` when all are made: it is whole or not there."""
-    lines: list[str] = []
-    for one in found:
-        lines.append(json.dumps(one.to_json(), ensure_ascii=False))
-        yield one, lines[-1]
-    if out is not None and lines:
-        partial = out.with_name(f"{out.name}.partial")
-        try:
-            partial.write_text("".join(f"{text}\n" for text in lines), encoding="utf-8")
+def _line(one: "MadeQuestion") -> str:
+    return json.dumps(one.to_json(), ensure_ascii=False)
+
+
+def _printed(made: Iterable["MadeQuestion"]) -> "Iterator[MadeQuestion]":
+    """Print questions while they are made."""
+    for one in made:
+        click.echo(_line(one))
+        yield one
+
+
+def _write(made: Iterable["MadeQuestion"], out: Path) -> "list[MadeQuestion]":
+    """Write questions to a file, which is whole or as it was before; what a killed run has made is in FILE.partial."""
+    partial, found = out.with_name(f"{out.name}.partial"), list["MadeQuestion"]()
+    try:
+        with partial.open("w", encoding="utf-8", buffering=1) as file:
+            for one in made:
+                file.write(f"{_line(one)}\n")
+                found.append(one)
+        if found:
             partial.replace(out)
-        except OSError as error:
-            raise InputError(f"cannot write {out}: {error.strerror}: give another file with --out") from error
+    except OSError as error:
+        raise InputError(f"cannot write {out}: {error.strerror}: give another file with --out") from error
+    finally:
+        if not found:
+            partial.unlink(missing_ok=True)
+    return found

@@ -153,5 +153,6 @@ def test_the_command_writes_what_eval_reads(url: str, tmp_path: Path) -> None:
 
 def test_mistakes_are_one_line(url: str, tmp_path: Path) -> None:
     make = ("questions", "make", "--db", url)
-    assert "no questions of kind chess" in complains(*make, "--kinds", "chess")
+    assert "no questions of kind chess" in complains(*make, "--kinds", "chess", "--out", tmp_path / "made.jsonl")
+    assert not list(tmp_path.iterdir())
     assert "cannot write" in complains(*make, "--limit", 2, "--out", tmp_path / "none" / "made.jsonl")

@@ -8,6 +8,7 @@ A recurrent layer has no cells, but one state of a slot after all that it has re
 back: trees are then read as copies of their text's slot (`StatesEngine`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -101,6 +102,11 @@ class Slots:
         self._context = context
         self._free = list(range(context.slots))
         self._leaves: dict[int, Node] = {}  # the least recently used one first
+
+    @property
+    def free(self) -> int:
+        """How many slots are empty."""
+        return len(self._free)
 
     def acquire(self, spare: int | None = None) -> int | None:
         """Return an empty slot; None if there is none, and no leaf can be dropped. `spare`: a slot not to drop."""
@@ -326,19 +332,91 @@ class _Sequence:
     trees: set[int] = field(default_factory=set)
 
 
-class LlamaCppEngine:
+class _ContextEngine(ABC):
+    """What engines over a context share: sequences in slots, and prefixes that are kept. `ids`, `rows`: the most ids and
+    rows of logits of one call of `llama_decode`, at most the context's. `prefixes`: what `prefill` has read is kept
+    there, and loaded instead of read again, by this engine or another one."""
+
+    pads = False
+
+    def __init__(self, context: Context, ids: int | None, rows: int | None, prefixes: Prefixes | None) -> None:
+        self._context, self._slots, self._prefixes = context, Slots(context), prefixes
+        self._ids, self._rows = min(ids or context.ids, context.ids), min(rows or context.rows, context.rows)
+        self._numbers = count()
+        self._sequences: dict[int, _Sequence] = {}
+
+    @property
+    def most_texts(self) -> int:
+        """A quarter of the context's slots: the others are paths of trees."""
+        return max(1, self._context.slots // 4)
+
+    @property
+    def capacity(self) -> int:
+        return self._context.cells
+
+    @abstractmethod
+    def feed(
+        self, feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree] = ()
+    ) -> tuple[list[Logits], list[TreeLogits]]: ...
+
+    @abstractmethod
+    def drop(self, sequence: int) -> None: ...
+
+    def prefill(self, ids: Sequence[int]) -> int:
+        """Return a new sequence that has read `ids`. Raise ModelError if there is no room for it."""
+        sequence = self._add(0)
+        own = self._sequences[sequence]
+        try:
+            if self._prefixes is not None and self._prefixes.load(own.slot, ids):
+                own.length = len(ids)
+            elif ids:
+                self.feed([(sequence, Feed(ids))])
+                if self._prefixes is not None:
+                    with suppress(MemoryError):
+                        self._prefixes.save(own.slot, ids)
+        except BaseException:
+            self.drop(sequence)
+            raise
+        return sequence
+
+    def fork(self, sequence: int) -> int:
+        """Return a new sequence that has read the same ids. Raise ModelError if there are too many."""
+        own = self._sequences[sequence]
+        new = self._add(own.length)
+        self._context.copy(own.slot, self._sequences[new].slot, 0, own.length)
+        return new
+
+    def _add(self, length: int) -> int:
+        """Return a new sequence in an empty slot. Raise ModelError if there is none."""
+        number = next(self._numbers)
+        self._sequences[number] = _Sequence(self._acquire(), length)
+        return number
+
+    def _acquire(self) -> int:
+        """Return an empty slot. Raise ModelError if there is none."""
+        slot = self._slots.acquire()
+        if slot is None:
+            raise no_slot(self._context)
+        return slot
+
+
+def check_once(feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree]) -> None:
+    """Raise ValueError if a sequence or a tree comes twice."""
+    if len({sequence for sequence, _ in feeds}) < len(feeds) or len({one.tree for one in trees}) < len(trees):
+        raise ValueError("a sequence or a tree is fed twice in one step")
+
+
+class LlamaCppEngine(_ContextEngine):
     """An engine over a context; see `refactx.engines.engine.Engine`.
 
-    A `feed` reads the ids of all sequences and trees in as few calls of `llama_decode` as possible. `ids`, `rows`: the
-    most ids and rows of logits of such a call, at most the context's. A step reads at most `rows` paths of its trees.
+    A `feed` reads the ids of all sequences and trees in as few calls of `llama_decode` as possible. A step reads at most
+    `rows` paths of its trees.
 
     If a call fails, sequences are as before, and trees have to be read again. `can_forget`: whether the model has no
-    sliding window (its cells before the window are written over). `prefixes`: what `prefill` has read is kept there,
-    and loaded instead of read again, by this engine or another one.
+    sliding window (its cells before the window are written over). `ids`, `rows`, `prefixes`: see `_ContextEngine`.
     """
 
     trees = TreeReading.SHARED
-    pads = False
 
     def __init__(
         self,
@@ -349,46 +427,14 @@ class LlamaCppEngine:
         rows: int | None = None,
         prefixes: Prefixes | None = None,
     ) -> None:
-        self._context, self._slots = context, Slots(context)
-        self.can_forget, self._prefixes = can_forget, prefixes
-        self._ids, self._rows = min(ids or context.ids, context.ids), min(rows or context.rows, context.rows)
-        self._numbers = count()
-        self._sequences: dict[int, _Sequence] = {}
+        super().__init__(context, ids, rows, prefixes)
+        self.can_forget = can_forget
         self._trees: dict[int, Tree] = {}
-
-    @property
-    def most_texts(self) -> int:
-        """A quarter of the context's sequences: the others are leaves of trees."""
-        return max(1, self._context.slots // 4)
-
-    @property
-    def capacity(self) -> int:
-        return self._context.cells
-
-    def prefill(self, ids: Sequence[int]) -> int:
-        """Return a new sequence that has read `ids`. Raise ModelError if there is no room for it."""
-        sequence, batch = self._add(0), self._batch()
-        own = self._sequences[sequence]
-        try:
-            if self._prefixes is not None and self._prefixes.load(own.slot, ids):
-                own.length = len(ids)
-                return sequence
-            self._add_ids(batch, sequence, ids)
-            batch.flush()
-            if self._prefixes is not None:
-                with suppress(MemoryError):
-                    self._prefixes.save(own.slot, ids)
-        except BaseException:
-            batch.clear()
-            self.drop(sequence)
-            raise
-        return sequence
 
     def feed(
         self, feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree] = ()
     ) -> tuple[list[Logits], list[TreeLogits]]:
-        if len({sequence for sequence, _ in feeds}) < len(feeds) or len({one.tree for one in trees}) < len(trees):
-            raise ValueError("a sequence or a tree is fed twice in one step")
+        check_once(feeds, trees)
         batch, before = self._batch(), [self._sequences[sequence].length for sequence, _ in feeds]
         reader = TreeReader(self._context, self._slots, batch)
         most = shares([len(one.numbers) for one in trees], self._rows)
@@ -406,13 +452,6 @@ class LlamaCppEngine:
                 self._release(self._trees[one.tree].leaves())
             raise
         return logits, found
-
-    def fork(self, sequence: int) -> int:
-        """Return a new sequence that has read the same ids. Raise ModelError if there are too many."""
-        own = self._sequences[sequence]
-        new = self._add(own.length)
-        self._context.copy(own.slot, self._sequences[new].slot, 0, own.length)
-        return new
 
     def forget(self, sequence: int, count: int) -> None:
         own = self._sequences[sequence]
@@ -458,15 +497,6 @@ class LlamaCppEngine:
     def _batch(self) -> Batch:
         return Batch(self._context, self._slots, ids=self._ids, rows=self._rows)
 
-    def _add(self, length: int) -> int:
-        """Return a new sequence in an empty slot. Raise ModelError if there is none."""
-        slot = self._slots.acquire()
-        if slot is None:
-            raise no_slot(self._context)
-        number = next(self._numbers)
-        self._sequences[number] = _Sequence(slot, length)
-        return number
-
     def _add_ids(self, batch: Batch, sequence: int, ids: Sequence[int], last: int = 0) -> Logits:
         """Add ids of a sequence to a batch. Return the array that gets the logits after the `last` ones."""
         own, start = self._sequences[sequence], self._sequences[sequence].length
@@ -482,16 +512,15 @@ class LlamaCppEngine:
             self._slots.release(slot)
 
 
-class StatesEngine:
+class StatesEngine(_ContextEngine):
     """An engine over a context of a model with recurrent layers; see `refactx.engines.engine.Engine`.
 
     A slot has one state of such a layer, after all ids that it has read. A fork copies it, and a path of a tree is read
-    from a copy of its text's slot. Nothing is taken back, so there are no draft tokens. `ids`, `rows`, `prefixes`: as in
-    `LlamaCppEngine`. If a call fails, the sequences that it has fed must be dropped.
+    from a copy of its text's slot. Nothing is taken back, so there are no draft tokens. `ids`, `rows`, `prefixes`: see
+    `_ContextEngine`. If a call fails, the sequences that it has fed must be dropped.
     """
 
     trees = TreeReading.ROWS
-    pads = False
     can_forget = False
 
     def __init__(
@@ -502,62 +531,24 @@ class StatesEngine:
         rows: int | None = None,
         prefixes: Prefixes | None = None,
     ) -> None:
-        self._context, self._prefixes = context, prefixes
-        self._ids, self._rows = min(ids or context.ids, context.ids), min(rows or context.rows, context.rows)
-        self._free = list(range(context.slots))
-        self._numbers = count()
-        self._sequences: dict[int, _Sequence] = {}
+        super().__init__(context, ids, rows, prefixes)
         self._trees: dict[int, int] = {}  # the sequence of each
-
-    @property
-    def most_texts(self) -> int:
-        """A quarter of the context's slots, which are states of their own: the others are paths of trees."""
-        return max(1, self._context.slots // 4)
-
-    @property
-    def capacity(self) -> int:
-        return self._context.cells
-
-    def prefill(self, ids: Sequence[int]) -> int:
-        """Return a new sequence that has read `ids`. Raise ModelError if there is no room for it."""
-        sequence = self._add(0)
-        own = self._sequences[sequence]
-        if self._prefixes is not None and self._prefixes.load(own.slot, ids):
-            own.length = len(ids)
-        elif ids:
-            try:
-                self.feed([(sequence, Feed(ids))])
-            except BaseException:
-                self.drop(sequence)
-                raise
-            if self._prefixes is not None:
-                with suppress(MemoryError):
-                    self._prefixes.save(own.slot, ids)
-        return sequence
 
     def feed(
         self, feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree] = ()
     ) -> tuple[list[Logits], list[TreeLogits]]:
-        if len({sequence for sequence, _ in feeds}) < len(feeds) or len({one.tree for one in trees}) < len(trees):
-            raise ValueError("a sequence or a tree is fed twice in one step")
+        check_once(feeds, trees)
         waiting, copies, most = list[Waiting](), list[int](), shares([len(one.numbers) for one in trees], self._rows)
         try:
             logits = [self._add_ids(waiting, sequence, feed) for sequence, feed in feeds]
             found = []
             for n, (one, part) in enumerate(zip(trees, most, strict=True)):
-                found.append(self._add_paths(waiting, copies, one, part, len(self._free) // (len(trees) - n)))
+                found.append(self._add_paths(waiting, copies, one, part, self._slots.free // (len(trees) - n)))
             self._read(waiting)
         finally:
             for slot in copies:
-                self._release(slot)
-        return logits, [TreeLogits(numbers, after[places]) for numbers, after, places in found]
-
-    def fork(self, sequence: int) -> int:
-        """Return a new sequence that has read the same ids. Raise ModelError if there are too many."""
-        own = self._sequences[sequence]
-        new = self._add(own.length)
-        self._context.copy(own.slot, self._sequences[new].slot, 0, own.length)
-        return new
+                self._slots.release(slot)
+        return logits, found
 
     def forget(self, sequence: int, count: int) -> None:
         """Raise ValueError for any `count` but 0: a recurrent state cannot be taken back."""
@@ -566,7 +557,7 @@ class StatesEngine:
 
     def drop(self, sequence: int) -> None:
         self._trees = {tree: other for tree, other in self._trees.items() if other != sequence}
-        self._release(self._sequences.pop(sequence).slot)
+        self._slots.release(self._sequences.pop(sequence).slot)
 
     def tree(self, sequence: int, ahead: Sequence[int] = ()) -> int:
         """Open a tree of continuations of a sequence. Raise ValueError for ids `ahead`, which would be taken back."""
@@ -594,12 +585,9 @@ class StatesEngine:
 
     def _add_paths(
         self, waiting: list[Waiting], copies: list[int], asked: FeedTree, rows: int, slots: int
-    ) -> tuple[list[int], Logits, list[int]]:
+    ) -> TreeLogits:
         """Add the longest paths of a tree in copies of its text: at least one, else at most as many as there are slots
-        and rows.
-
-        Return the numbers of wanted paths, the array that gets the logits, and the row of each path in it.
-        """
+        and rows. The logits are there when the ids were read."""
         own, paths = self._sequences[self._trees[asked.tree]], asked.paths
         longest, wanted = longest_paths(paths), dict[int, list[int]]()
         for number in asked.numbers:
@@ -610,9 +598,10 @@ class StatesEngine:
             if n and len(numbers) + len(wanted[leaf]) > rows:
                 some = some[:n]
                 break
-            numbers += wanted[leaf]
             for number in wanted[leaf]:
-                ends.setdefault((leaf, len(paths[number])), len(ends))
+                if (leaf, len(paths[number])) not in ends:  # a path may come twice: then it is asked for again
+                    ends[leaf, len(paths[number])] = len(numbers)
+                    numbers.append(number)
         logits = np.empty((len(ends), self._context.vocabulary), np.float32)
         for leaf in some:
             copies.append(slot := self._acquire())
@@ -620,7 +609,7 @@ class StatesEngine:
             for n, number in enumerate(paths[leaf]):
                 row = ends.get((leaf, n + 1))
                 waiting.append(Waiting(number, own.length + n, (slot,), into=None if row is None else logits[row]))
-        return numbers, logits, [ends[longest[number], len(paths[number])] for number in numbers]
+        return TreeLogits(numbers, logits)
 
     def _read(self, waiting: Sequence[Waiting]) -> None:
         """Read ids, in as few calls as possible."""
@@ -637,18 +626,3 @@ class StatesEngine:
         wanted = [w.into for w in some if w.into is not None]
         for into, row in zip(wanted, self._context.logits(len(wanted)) if wanted else (), strict=True):
             into[:] = row
-
-    def _add(self, length: int) -> int:
-        number = next(self._numbers)
-        self._sequences[number] = _Sequence(self._acquire(), length)
-        return number
-
-    def _acquire(self) -> int:
-        """Return an empty slot. Raise ModelError if there is none."""
-        if not self._free:
-            raise no_slot(self._context)
-        return self._free.pop()
-
-    def _release(self, slot: int) -> None:
-        self._context.remove(slot)
-        self._free.append(slot)
