@@ -215,6 +215,9 @@ class Asker:
     `refactx.ground` does for a model that does not fit the index.
     """
 
+    streams = True
+    """Whether a text can be shown while it is written."""
+
     def __init__(
         self, model: Any, tokenizer: Any, index: FactIndex | str | Path | None, prompt: Prompt | None = None
     ) -> None:

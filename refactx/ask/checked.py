@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,9 @@ class CheckedAsker:
     `usage`: what was asked of the model so far.
     """
 
+    streams = False
+    """Whether a text can be shown while it is written: here, after its facts were checked."""
+
     def __init__(self, chat: ChatServer, index: Index, prompt: Prompt) -> None:
         self._chat, self._index, self._prompt = chat, index, prompt
         self._facts = TreeFacts(index)
@@ -100,8 +103,8 @@ class CheckedAsker:
         """What was asked of the model so far."""
         return self._chat.usage
 
-    def stream(self, on_piece: object, free: bool = False) -> None:
-        """Return no streamer: a text is shown after its facts were checked."""
+    def stream(self, on_piece: object, free: bool = False, *, think: int | None = 0) -> None:
+        """Return no streamer, see `streams`."""
 
     def count_facts(self, ids: Sequence[int], prompt_length: int) -> int:
         """Return 0: nothing is known of a text before its end."""
@@ -114,34 +117,35 @@ class CheckedAsker:
         *,
         history: Sequence[Example] = (),
         free: bool = False,
+        streamer: object = None,
         until: Callable[[Any], bool] | None = None,
-        **changes: Any,
     ) -> Answer:
         """Ask one question and return its answer, whose facts exist. `free`: without tools and checks.
 
-        `until`: called after each reply, with no ids of it; once it returns True, the answer is what there is.
+        `streamer`: gets nothing, see `stream`. `until`: called after each reply, with no ids of it; once it returns
+        True, the answer is what there is.
 
-        Raises InputError for a question without visible text, ModelError as `ChatServer.reply` does, and as
-        `Index.children` does.
+        Raises InputError for a question without visible text, and for options of how facts and ids are chosen, which a
+        chat API does not take; ModelError as `ChatServer.reply` does, and as `Index.children` does.
         """
-        options, started, before = (
-            replace(options, **{k: v for k, v in changes.items() if v is not None}),
-            time.time(),
-            "",
-        )
+        usual = replace(GREEDY, max_new_tokens=options.max_new_tokens, max_facts=options.max_facts)
+        given = [one.name for one in fields(options) if getattr(options, one.name) != getattr(usual, one.name)]
+        if given:
+            raise InputError(
+                f"{given[0]} was given, and this server only chats: leave it out, or use a server that scores ids"
+            )
+        started, asked = time.time(), replace(self.usage)
         messages: list[dict[str, Any]] = [*self._prompt.messages(question, history)]
         if not free:
             messages[0] = {**messages[0], "content": messages[0]["content"] + INSTRUCTIONS}
-        reviewed, stopped = _Reviewed("", [], []), False
-        asked = self.usage - Usage()
         for left in range(CORRECTIONS, -1, -1):
             reply = self._reply(messages, options.max_new_tokens, () if free else TOOLS)
-            before = without_thoughts(reply.text).strip()
-            reviewed = _Reviewed(before, [], []) if free else self._review(before)
+            text = without_thoughts(reply.text).strip()
+            reviewed = _Reviewed(text, [], []) if free else self._review(text)
             stopped = until is not None and until(np.zeros((1, 1), np.int64))
             if not reviewed.wrong or not left or stopped:
                 break
-            messages += [{"role": "assistant", "content": before}, {"role": "user", "content": _objection(reviewed)}]
+            messages += [{"role": "assistant", "content": text}, {"role": "user", "content": _objection(reviewed)}]
         spent = self.usage - asked
         facts = tuple(one.fact for one in reviewed.right)
         return Answer(
@@ -164,12 +168,11 @@ class CheckedAsker:
         batch_size: int = 1,
         free: bool = False,
         until: Callable[[Any], bool] | None = None,
-        **changes: Any,
     ) -> Iterator[Answer | InputError]:
         """Yield the answers to questions, one after the other, with an InputError in place of one that cannot be asked."""
         for question in questions:
             try:
-                answer = self.ask(question, options, free=free, until=until, **changes)
+                answer = self.ask(question, options, free=free, until=until)
             except InputError as error:
                 yield error
                 continue

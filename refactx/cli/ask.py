@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,6 +33,14 @@ from refactx.cli.options import (
 )
 from refactx.cli.views import View
 from refactx.errors import InputError, RefactxError, without_password
+
+if TYPE_CHECKING:
+    from refactx.ask.asker import Asker
+    from refactx.ask.checked import CheckedAsker
+    from refactx.ask.prompt import Prompt
+    from refactx.engines.loading import EngineOptions
+    from refactx.engines.served.servers import Usage
+    from refactx.index.index import Index
 
 
 @click.command(
@@ -95,18 +103,11 @@ def ask(
         opened = None if free and not is_served else stack.enter_context(open_index(index, db))
         template = prompt_for(prompt, opened)
         notes = check_prompt(template, opened) if opened else []
-        from refactx.ask.asker import Asker
         from refactx.cli.views import Asking, ask_many, view_of
-        from refactx.engines.loading import ChatOnlyError, load_language_model
 
-        asker: Any
-        try:
-            asked: Any = load_language_model(model, opened, engine)
-            asker = Asker(asked, asked.tokenizer, opened, template)
-        except ChatOnlyError:
-            asked = asker = _chatting(model, opened, engine, template)
-        if is_served and not as_json:
-            stack.callback(lambda: click.echo(f"({asked.usage})", err=True))
+        asker, usage = _asker_of(model, opened, engine, template)
+        if usage is not None and not as_json:
+            stack.callback(lambda: click.echo(f"({usage})", err=True))
         asking = Asking(asker=asker, options=generation, free=free, marker=template.marker)
         for note in notes if prompt and prompt.endswith(".toml") else []:  # the built-in prompts go with any index
             click.echo(f"refactx: {note}", err=True)
@@ -134,15 +135,28 @@ def ask(
     return None
 
 
-def _chatting(model: str, index: Any, engine: Any, prompt: Any) -> Any:
-    """Return the asker of a model on a server that can only chat."""
+def _asker_of(
+    model: str, index: "Index | None", engine: "EngineOptions", prompt: "Prompt"
+) -> "tuple[Asker | CheckedAsker, Usage | None]":
+    """Return what asks a model, which may be on a server, and what is asked of that server."""
+    from refactx.ask.asker import Asker
+    from refactx.engines.loading import ChatOnlyError, load_language_model
+
+    try:
+        loaded = load_language_model(model, index, engine)
+        return Asker(loaded, loaded.tokenizer, index, prompt), getattr(loaded, "usage", None)
+    except ChatOnlyError:
+        if index is None or engine.server is None or engine.server.model_url is None:
+            raise
     from refactx.ask.chat import ChatServer, ServerRole
     from refactx.ask.checked import CheckedAsker
     from refactx.engines.served.servers import KEY
 
+    url = engine.server.model_url
+    click.echo(f"refactx: {url.rpartition('@')[2]} only chats: its facts are checked", err=True)
     role = ServerRole(name="the model", option="--model-url", key=KEY, extra="served")
-    click.echo(f"refactx: {engine.server.model_url.rpartition('@')[2]} only chats: its facts are checked", err=True)
-    return CheckedAsker(ChatServer(model, engine.server.model_url, role), index, prompt)
+    asker = CheckedAsker(ChatServer(model, url, role), index, prompt)
+    return asker, asker.usage
 
 
 def _texts(file: Path) -> list[str]:

@@ -5,7 +5,7 @@ are removed from everything that is printed.
 
 Items and properties have the address of their page on Wikidata beside them.
 
-Reasoning is plain; a thought before the answer is in italics, and in plain lines behind a bar. A fact is dim and
+Reasoning is plain; a thought before the answer is in italics, and in plain lines after a bar. A fact is dim and
 underlined while it is written, and blue and underlined once it is complete. The answer is bold. Complete lines are
 printed once; the current line and the status below it are redrawn in place.
 
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 from rich.cells import cell_len
@@ -35,12 +35,15 @@ from rich.text import Text
 from tqdm import tqdm
 
 from refactx.ask.answer import Answer
-from refactx.ask.asker import Asker
 from refactx.ask.prompt import Example, Generation
 from refactx.cli.options import print_json
 from refactx.decoding.stream import TextPiece
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
+
+if TYPE_CHECKING:
+    from refactx.ask.asker import Asker
+    from refactx.ask.checked import CheckedAsker
 
 QUERY = "SELECT ?x { wd:Q797 wdt:P36 ?x }"
 SHOWN = 6
@@ -348,7 +351,7 @@ _COUNT_INTERVAL = 0.5  # seconds: each count of a beam's facts reads the whole t
 class Asking:
     """An asker and how to ask it. `free`: without facts; `marker`: the text before the final answer (`Answer:`)."""
 
-    asker: Asker
+    asker: "Asker | CheckedAsker"
     options: Generation
     free: bool
     marker: str
@@ -356,7 +359,7 @@ class Asking:
     @property
     def streams(self) -> bool:
         """Whether the text can be shown while it is written: beams may change what was written."""
-        return self.options.num_beams == 1
+        return self.asker.streams and self.options.num_beams == 1
 
     def ask(self, question: str, history: Sequence[Example], view: "Reader") -> Answer:
         """Ask, and pass the text to `view` while it is written; Ctrl-C ends the generation."""

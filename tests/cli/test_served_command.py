@@ -1,5 +1,7 @@
 """`refactx ask --model-url`: a model on a server, one that scores ids and one that only chats."""
 
+import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +13,12 @@ from support.sparql.text_models import chat_stub
 from support.tiny_asker import LAST_MESSAGE, chat_tokenizer
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
+import refactx
+from refactx.ask.chat import ChatServer, ServerRole
+from refactx.ask.checked import CheckedAsker
+from refactx.ask.prompt import GREEDY, Prompt
 from refactx.cli.main import cli
+from refactx.cli.views import Asking, TerminalView, terminal
 
 FACTS = ["<Ann> <p> <b>", "<Ann> <p> <c>", "<Bé> <p> <in>"]
 
@@ -61,6 +68,27 @@ def test_ask_checks_the_facts_of_a_model_that_only_chats(db: str) -> None:
     assert "only chats" in done.stderr
     assert "<Ann> <p> <x> . (not found)" in done.stdout
     assert "<Ann> <p> <b> . (not found)" not in done.stdout
+
+
+def test_on_a_terminal_a_checked_text_is_shown_when_it_is_whole(db: str) -> None:
+    role, shown = ServerRole(name="the model", option="--model-url", key="NO_KEY", extra="served"), io.StringIO()
+    with chat_stub() as server, refactx.open_index(db=db) as index:
+        server.reply = lambda _: "Fact: <Ann> <p> <b> .\nFact: <Ann> <p> <x> .\nAnswer: b"
+        asker = CheckedAsker(ChatServer("tiny", server.url, role), index, Prompt(system="Be true."))
+        view = TerminalView(Asking(asker=asker, options=GREEDY, free=False, marker="Answer:"))
+        view._console = terminal(file=shown, force_terminal=True, width=90, color_system=None)
+        assert view.ask("what is ann?").answer == "b"
+    text = re.sub("\x1b[^a-zA-Z]*[a-zA-Z]", "", shown.getvalue())
+    for line in ("Fact: <Ann> <p> <b> .", "Fact: <Ann> <p> <x> . (not found)", "Answer: b"):
+        assert line in text
+
+
+def test_a_model_that_only_chats_takes_no_options_of_choice(db: str) -> None:
+    with chat_stub() as server:
+        for option in (("--temperature", "1"), ("--fact-beams", "2"), ("--think", "on"), ("--no-channel",)):
+            done = ask(db, server.url, "what is ann?", *option)
+            name = option[0].removeprefix("--").removeprefix("no-").replace("-", "_")
+            assert f"{name} was given, and this server only chats" in str(done.exception) + done.output
 
 
 def test_a_model_that_only_chats_is_refused_by_other_commands(db: str) -> None:
