@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.channel_runs import EXAMPLES, GRAPH, llama
+from support.channel_runs import EXAMPLES, GRAPH
 from support.llamacpp.tiny_gguf import write_tiny_gguf
 from support.thinking_model import TEMPLATES, TURNS, Script, scripted_model, thinking_tokenizer
 from support.tiny_asker import LinkedIndex, chat_tokenizer
@@ -216,11 +216,11 @@ RANDOM: dict[str, dict[str, Any]] = {
 
 def random_asker(kind: str) -> Asker:
     """An asker of a random model that begins facts often, with a channel."""
-    model, tokenizer = llama(), thinking_tokenizer(kind)
+    model, tokenizer = tiny_model(), thinking_tokenizer(kind)
     triggers = tiny_fact_tokenizer().encode("Fact:")
 
     def begin_facts(_: Any, __: Any, ___: Any, out: Any) -> None:
-        out.logits[..., triggers] += 4.0
+        out.logits[..., triggers] += 16.0
 
     model.register_forward_hook(begin_facts, with_kwargs=True)
     index = LinkedIndex(tiny_fact_tokenizer(), GRAPH)
