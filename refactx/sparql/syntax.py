@@ -19,6 +19,7 @@ from refactx.sparql.engines.engine import (
     UnknownFunctionError,
     within,
 )
+from refactx.sparql.wikidata import GEO_FUNCTIONS
 from refactx.walks.sparql.parser import ParseError, parse
 from refactx.walks.sparql.prologue import PREFIXES
 from refactx.walks.sparql.tokens import Token, line_and_column, plain_query, tokens_of
@@ -38,8 +39,6 @@ one subject, 19 s for 150; 5 s for 1,000 parts joined by OPTIONAL, UNION or ||. 
 _PLAIN = ("space", "other")
 _UNCOUNTED = frozenset({"(", ")", ","})
 _TERMS = frozenset({"iri", "label", "name", "variable", "blank", "string", "number"})
-_LABEL_SERVICE = ("wikibase:label", "<http://wikiba.se/ontology#label>")
-_HINTS = ("hint:", "<http://www.bigdata.com/queryHints#")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ODD = re.compile(r"[^\t\n\r -~]")
 _REPAIRS = {"Zs": "write a space", "Pd": "write -", "Pi": 'write "', "Pf": 'write "', "Cf": "leave it out"}
@@ -129,7 +128,7 @@ def check_query(text: str, seconds: float | None = None) -> Checked:
 def _checked(text: str) -> Checked:
     tokens = tokens_of(text)
     try:
-        result = Store().query(_harmless(tokens), base_iri=_BASE, prefixes=PREFIXES)
+        result = Store().query(_harmless(tokens), base_iri=_BASE, prefixes=PREFIXES, custom_functions=GEO_FUNCTIONS)
     except SyntaxError as error:
         raise fault(text, tokens, str(error)) from None
     except RuntimeError as error:  # for functions that it does not have
@@ -144,32 +143,39 @@ def _checked(text: str) -> Checked:
 
 
 def check_alone(query: str) -> None:
-    """Raise QueryRefusedError if a query has what is for an endpoint: SERVICE, or hints to Wikidata's planner."""
-    if not re.search("SERVICE|queryHints#|hint:", query, re.IGNORECASE):
+    """Raise QueryRefusedError if a query has SERVICE, which is for an endpoint."""
+    if not re.search("SERVICE", query, re.IGNORECASE):
         return
-    words = [token for token in tokens_of(query) if not token.is_space]
-    for at, token in enumerate(words):
+    tokens = tokens_of(query)
+    words = [token for token in tokens if not token.is_space]
+    for token, *after in zip(words, words[1:], words[2:], strict=False):
         if token.upper == "SERVICE":
-            if any(one.text in _LABEL_SERVICE for one in words[at + 1 : at + 3]):
-                raise QueryRefusedError(
-                    "SERVICE wikibase:label is a part of Wikidata's own service: leave it out, and its variables such as "
-                    "?xLabel, since tables show names without it; rdfs:label has them as text"
-                )
+            try:
+                parse(tokens)
+            except ParseError:
+                check_query(query)  # says what else is wrong, if it is not just beyond the grammar
             raise QueryRefusedError(
-                "SERVICE asks other servers, and the engines of an index are alone: run the query at an endpoint (--endpoint)"
+                f"SERVICE {after[after[0].upper == 'SILENT'].text} asks another server, and the engines of an index are "
+                "alone: run the query at an endpoint (--endpoint)"
             )
-        if token.text.startswith(_HINTS) and token.kind in ("name", "iri") and words[at - 1].upper != "PREFIX":
-            raise QueryRefusedError(f"{token.text} is a hint to Wikidata's own service: leave its line out")
 
 
 def fault(text: str, tokens: list[Token], found: str) -> SparqlSyntaxError | QueryRefusedError:
     """Return the error for a text that a parser refused. `found`: the parser's message."""
-    form = _form(tokens)
+    form, words = _form(tokens), [token for token in tokens if not token.is_space]
     if not form:
         return SparqlSyntaxError(f"the query is empty: expected one such as {EXAMPLE}")
     if form in UPDATES:
         return QueryRefusedError(
             f"this is a SPARQL update ({form}), which was not run: queries only read, so write SELECT or ASK"
+        )
+    named = next(
+        (token for token, after in pairwise(words) if token.upper in ("WITH", "INCLUDE") and after.text in "{%"), None
+    )
+    if named is not None:
+        return QueryRefusedError(
+            "WITH { ... } AS %name and INCLUDE %name are of Wikidata's own service alone: write the query, in { }, in the "
+            "place of INCLUDE"
         )
     odd = (
         match.start() + token.start for token in tokens if token.kind in _PLAIN and (match := _ODD.search(token.text))

@@ -34,6 +34,7 @@ from refactx.sparql.store import StoreError, open_store
 from refactx.sparql.store.building import triples_of
 from refactx.sparql.store.triples import OWN, entity, is_compared, name_of_own, not_compared, own
 from refactx.sparql.syntax import Checked, check_alone, check_query, read_query
+from refactx.sparql.wikidata import GEO_FUNCTIONS, Standard, label_functions, statements_in, to_standard
 from refactx.walks import Query, QueryError, from_sparql, write_line
 from refactx.walks import Result as Answer
 from refactx.walks.evaluate import evaluate_walk
@@ -67,6 +68,8 @@ def _reason(query: str, checked: Checked, facts: FactSet) -> str:
         return "this query is none"
     if parts := list(dict.fromkeys(_parts(parsed.query))):
         return f"this query has {', '.join(parts)}"
+    if absent := statements_in(query):
+        return absent
     if not checked.is_ask and len(checked.variables) != 1:
         return f"this query asks for {len(checked.variables)} variables, a walk for one"
     own = [token.text for token in tokens if token.kind == "iri" and token.text.startswith(f"<{OWN}")]
@@ -174,8 +177,14 @@ class TreeEngine:
 
         Raises as `Index.children` does.
         """
-        query, begun = read_query(query), time.monotonic()
+        standard, begun = to_standard(read_query(query)), time.monotonic()
+        query = standard.sparql
         check_alone(query)
+        if standard.labels:
+            raise QueryRefusedError(
+                "the fact tree answers walks alone, and this query asks for labels (SERVICE wikibase:label): leave them out, "
+                f"since tables show names, or {self._advice}"
+            )
         seconds = SECONDS if seconds is None else seconds
         try:
             checked, walk = within(seconds, lambda: self._read(query))
@@ -192,7 +201,8 @@ class TreeEngine:
             )
         if walk.head == "ask":
             return bool(answer.truth)
-        return replace(self._rows(walk, answer, checked, limit), note=facts.note)
+        notes = (standard.note, facts.note)
+        return replace(self._rows(walk, answer, checked, limit), note="; ".join(filter(None, notes)))
 
     def close(self) -> None:
         """Do nothing: the index stays open."""
@@ -269,20 +279,26 @@ class StoreEngine:
     name = "store"
 
     def __init__(
-        self, store: Store, on_close: Callable[[], object] = lambda: None, odd_dates: Mapping[str, str] | None = None
+        self,
+        store: Store,
+        on_close: Callable[[], object] = lambda: None,
+        odd_dates: Mapping[str, str] | None = None,
+        of_index: bool = False,
     ) -> None:
-        """`on_close`: called by `close`; `odd_dates`: dates that are not compared, one for each IRI of a predicate."""
+        """`on_close`: called by `close`; `odd_dates`: dates that are not compared, one for each IRI of a predicate;
+        `of_index`: whether the triples are those of facts, so that there are no statements of Wikidata."""
         self._store, self._on_close, self._odd_dates = store, on_close, odd_dates or {}
+        self._of_index = of_index
         self._worker = Worker()
 
     def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
         """Run a SELECT or ASK, as `refactx.sparql.engines.SparqlEngine` says. SERVICE is refused."""
-        query = read_query(query)
-        check_alone(query)
+        standard = to_standard(read_query(query))
+        check_alone(standard.sparql)
         try:
             if seconds is None:
-                return self._run(query, limit, lambda: None)
-            return self._worker.run(lambda call: self._run(query, limit, call.check), seconds)
+                return self._run(standard, limit, lambda: None)
+            return self._worker.run(lambda call: self._run(standard, limit, call.check), seconds)
         except TimeoutError:
             raise EngineTimeoutError(
                 f"the query takes more than {seconds:g} seconds on the store: give it more time (--timeout), or bind more"
@@ -290,10 +306,12 @@ class StoreEngine:
         except (OSError, RuntimeError, ValueError) as error:
             raise EngineError(f"the store cannot run this query: {' '.join(str(error).split())}") from None
 
-    def _run(self, query: str, limit: int | None, check: Callable[[], object]) -> Result:
+    def _run(self, standard: Standard, limit: int | None, check: Callable[[], object]) -> Result:
+        query, other_languages = standard.sparql, set[str]()
         used = {prefix: iri for prefix, iri in PREFIXES.items() if f"{prefix}:" in query}  # each takes 1 µs
+        labels = label_functions(self._store, other_languages) if standard.labels else {}
         try:
-            found = self._store.query(query, prefixes=used)
+            found = self._store.query(query, prefixes=used, custom_functions=GEO_FUNCTIONS | labels)
         except SyntaxError as error:
             check_query(query)
             raise EngineError(f"the store cannot run this query: {error}") from None
@@ -311,18 +329,22 @@ class StoreEngine:
             rows += some
             check()
         is_cut = limit is not None and len(rows) > limit
-        return Rows(variables, rows[:limit], truncated=is_cut, note=self._note_on(query))
+        notes = [standard.note, *self._notes_on(query)]
+        if other_languages:
+            notes.append(
+                f"labels are in {', '.join(sorted(other_languages))} where there are none as the query asks for"
+            )
+        return Rows(variables, rows[:limit], truncated=is_cut, note="; ".join(filter(None, notes)))
 
-    def _note_on(self, query: str) -> str:
-        """Return what is to be said of dates if a query compares some that do not compare."""
-        if not self._odd_dates or not _OF_DATES.search(query):
-            return ""
-        found = list[str]()
-        for iri, text in self._odd_dates.items():
+    def _notes_on(self, query: str) -> Iterator[str]:
+        """Yield what is to be said of statements that no index has, and of dates that a query compares and that do not
+        compare."""
+        if self._of_index:
+            yield statements_in(query)
+        for iri, text in self._odd_dates.items() if _OF_DATES.search(query) else ():
             name = iri.replace(PREFIXES["wdt"], "wdt:")
             if iri in query or re.search(rf"{re.escape(name)}\b", query):
-                found.append(not_compared(name, text))
-        return "; ".join(found)
+                yield not_compared(name, text)
 
     def close(self) -> None:
         """Release the store."""
@@ -382,7 +404,7 @@ def _open_engine(index: Index, name: EngineName) -> SparqlEngine:
         if name == "store":
             raise
         return TreeEngine(index, str(error))
-    return StoreEngine(store.oxigraph, store.close, store.mark.odd_dates)
+    return StoreEngine(store.oxigraph, store.close, store.mark.odd_dates, of_index=True)
 
 
 _RDF = re.compile(r"\.(ttl|nt|nq|trig|n3|rdf|owl|xml|jsonld)(\.(gz|bz2|zst|xz))?$", re.IGNORECASE)

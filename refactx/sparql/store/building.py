@@ -194,6 +194,7 @@ def all_triples(index: Index, advance: Advance, odd_dates: dict[str, str]) -> It
     for name, one in named.items():
         if one.object_kind != "inverse":
             yield triples.label(name, one, described.get(name, ()))
+            yield from triples.of_property(one)
 
 
 def all_names(index: Index) -> dict[str, Named]:
@@ -316,7 +317,7 @@ class _Differences:
             label = self._triples.label(name, one, descriptions.get(name, ()))
             there = set(self._store.quads_for_pattern(entity(one.id), LABEL, None))
             delta.removed |= there - {label}
-            delta.added |= {label} - there
+            delta.added |= {label, *self._triples.of_property(one)} - there
 
     def _descriptions(self, names: Sequence[str]) -> dict[str, list[str]]:
         found = defaultdict[str, list[str]](list)

@@ -1,7 +1,7 @@
 """The triples of facts: each fact gives one, or none if it is an inverse fact, and names give labels.
 
 A fact alone, with the ids and kinds of names, decides its triple. So the triples of a store are the union of those of
-the index's facts, in any order, and of the labels of names.
+the index's facts, in any order, of the labels of names, and of those of properties (`wd:P57 wikibase:directClaim wdt:P57`).
 
 Items are `wd:Q42`, properties `wd:P57`, as predicates `wdt:P57`; other ids are IRIs themselves, or
 `urn:refactx:id:` and the key. A name without an id, as all names of ready-made facts
@@ -29,8 +29,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.index import Named
-from refactx.walks.sparql import PREFIXES
-from refactx.walks.sparql.prologue import entity_iri, property_iri
+from refactx.walks.sparql.prologue import PREFIXES, entity_iri, property_iri
 from refactx.walks.values import bare_name, parse_coordinates, parse_quantity, parse_time
 
 LABEL = NamedNode(PREFIXES["rdfs"] + "label")
@@ -42,6 +41,9 @@ OWN = "urn:refactx:"
 _WD = PREFIXES["wd"]
 DATE_TIME, _DECIMAL, _DOUBLE = (NamedNode(PREFIXES["xsd"] + name) for name in ("dateTime", "decimal", "double"))
 _WKT = NamedNode(PREFIXES["geo"] + "wktLiteral")
+_TYPE = NamedNode(PREFIXES["rdf"] + "type")
+_PROPERTY_CLASS, _DIRECT_CLAIM = (NamedNode(PREFIXES["wikibase"] + name) for name in ("Property", "directClaim"))
+_PROPERTY = re.compile(r"P[1-9]\d*", re.ASCII)
 _TIME = re.compile(r"(\d+)(?:-(\d\d)(?:-(\d\d)(T[\d:.]+(?:Z|[+-]\d\d:\d\d)?)?)?)?( BCE)?", re.ASCII)
 _LEXICAL = re.compile(r"(-?\d+)((?:-\d\d){2})(T.*)", re.ASCII)
 _GLOBE = re.compile(r"\(([^()]+)\)")
@@ -214,6 +216,14 @@ class Triples:
         iri = own(name) if named is None else entity(named.id)
         text = name if named is None else label_of(name, named.id, descriptions, described=self._described)
         return Quad(iri, LABEL, self._text(text))
+
+    @staticmethod
+    def of_property(named: Named) -> list[Quad]:
+        """Return the triples that lead from a property of Wikidata to its IRI as a predicate; none for anything else."""
+        if _PROPERTY.fullmatch(named.id) is None:
+            return []
+        iri = entity(named.id)
+        return [Quad(iri, _TYPE, _PROPERTY_CLASS), Quad(iri, _DIRECT_CLAIM, property_(named.id))]
 
     def _triple(self, fact: Fact, named: Mapping[str, Named], objects: Mapping[str, Named]) -> Quad | None:
         predicate = named.get(fact.predicate)
