@@ -404,10 +404,14 @@ class RowSource(Source):
         return 1.0
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def schema(self) -> pa.Schema:
         if self._opened is None:
             self._opened = self._read()
-        return tuple(self._opened.schema.names)
+        return self._opened.schema
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.schema.names)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         opened, self._opened = self._opened, None

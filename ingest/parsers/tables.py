@@ -11,14 +11,16 @@ import datetime
 import operator
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
@@ -160,15 +162,15 @@ def _open(path: Path) -> parquet.ParquetFile:
         raise InputError(f"{path} is a truncated or corrupt Parquet file ({reason}): write it again") from None
 
 
-def parquet_names(source: Source) -> tuple[str, ...]:
-    """Return the names of a file's columns. Raise InputError if it cannot be read as Parquet."""
+def parquet_schema(source: Source) -> pa.Schema:
+    """Return the schema of a file. Raise InputError if it cannot be read as Parquet."""
     if source.is_standard_input:
         raise InputError("Parquet cannot be read from standard input: give the name of the file")
     with source.path.open("rb") as raw:
         if raw.read(4) != b"PAR1":
             raise InputError(f"{source.name} is a compressed Parquet file, which cannot be read: decompress it")
     with _open(source.path) as file:
-        return tuple(file.schema_arrow.names)
+        return file.schema_arrow
 
 
 def parse_parquet(
@@ -193,18 +195,37 @@ def parse_parquet(
             raise InputError(f"{path} is a corrupt Parquet file ({error}): write it again") from None
 
 
-def _check_type(source: str, field: pa.Field) -> None:
+BETWEEN = "\ue000"
+"""What is between the values of a list when it is text: a character that Unicode leaves for private use."""
+
+
+def _is_list(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_))
+
+
+def _check_type(source: str, field: pa.Field, *, may_be_list: bool = True) -> None:
     type_ = getattr(field.type, "storage_type", field.type)
-    if pa.types.is_nested(type_) or pa.types.is_interval(type_):
+    inner = type_.value_type if may_be_list and _is_list(type_) else type_
+    if pa.types.is_nested(inner) or pa.types.is_interval(inner):
         raise InputError(
             f"column {field.name} of {source} has values of type {type_}, expected text, numbers, dates or times: "
             "write one row for each value"
         )
 
 
+def _list_as_text(source: str, name: str, column: pa.Array) -> pa.Array:
+    """Return a column of lists as text, with `BETWEEN` between their values."""
+    sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    values = pc.replace_substring(pc.fill_null(as_text(source, name, column.flatten()), ""), BETWEEN, " ")
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int64())
+    return pc.binary_join(pa.LargeListArray.from_arrays(offsets, values), pa.scalar(BETWEEN, pa.large_string()))
+
+
 def as_text(source: str, name: str, column: pa.Array) -> pa.Array:
-    """Return a column of any type that is not nested as large_string."""
+    """Return a column of any type as large_string; values of lists may not be lists."""
     type_ = column.type
+    if _is_list(type_):
+        return _list_as_text(source, name, column)
     if pa.types.is_dictionary(type_):
         return as_text(source, name, column.dictionary).take(column.indices)
     if isinstance(column, pa.ExtensionArray):  # UUIDs, JSON
@@ -266,13 +287,20 @@ class Header:
     """What the start of a table says.
 
     `names`: those of all columns; without a header their numbers, from 1. `delimiter`: of CSV. `header_rows`: how many
-    lines CSV has up to its first row.
+    lines CSV has up to its first row. `lists`: the columns of Parquet or rows that have lists, by their places.
     """
 
     kind: Literal["CSV", "Parquet", "rows"]
     names: tuple[str, ...]
     delimiter: str = ","
     header_rows: int = 1
+    lists: Mapping[int, pa.Field] = field(default_factory=dict)
+
+    @classmethod
+    def of_schema(cls, kind: Literal["Parquet", "rows"], schema: pa.Schema) -> "Header":
+        """Return the header of a table whose columns have types."""
+        lists = {at: one for at, one in enumerate(schema) if _is_list(one.type)}
+        return cls(kind=kind, names=tuple(schema.names), lists=lists)
 
 
 def read_header(source: Source, options: TableOptions, wanted: Collection[str]) -> Header:
@@ -285,10 +313,10 @@ def read_header(source: Source, options: TableOptions, wanted: Collection[str]) 
             `Source.blocks`.
     """
     if isinstance(source, RowSource):
-        return Header(kind="rows", names=source.names)
+        return Header.of_schema("rows", source.schema)
     start = source.first_lines()[:_HEADER_BYTES]
     if start.startswith(b"PAR1"):
-        return Header(kind="Parquet", names=parquet_names(source))
+        return Header.of_schema("Parquet", parquet_schema(source))
     lines = start.split(b"\n")
     filled = (at for at, line in enumerate(lines) if line.strip())
     at = next(filled, 0)
@@ -382,6 +410,7 @@ def table_form(source: Source, selection: Selection) -> TableForm:
     if subject is not None:
         return _wide_form(source, header, subject, selection)
     positions = _fact_columns(source, header, options)
+    _refuse_lists(source, header, positions)
     make = edges_of_columns if options.edges or options.labels else facts_of_columns
     ignored = [name for at, name in enumerate(header.names) if at not in positions]
     notes: tuple[str, ...] = ()
@@ -391,6 +420,12 @@ def table_form(source: Source, selection: Selection) -> TableForm:
     return TableForm(
         header=header, positions=positions, make=make, what="subject, predicate and object in each row", notes=notes
     )
+
+
+def _refuse_lists(source: Source, header: Header, places: Iterable[int | None]) -> None:
+    for at in places:
+        if at is not None and at in header.lists:
+            _check_type(source.name, header.lists[at], may_be_list=False)
 
 
 def parse_table(source: Source, form: TableForm, advance: Callable[[int], object] = lambda _: None) -> Iterator[Parsed]:
@@ -488,7 +523,8 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
         for one in given:
             if column_of((one,), table, names) is None and not _of_other_table(one, table):
                 raise InputError(f"{source.name} has no column {one} ({option}): its columns are {shown_names(names)}")
-    lists, keys = _lists(source, header, options), dict[int, str]()
+    _refuse_lists(source, header, (subject, key))
+    lists, keys = _lists(source, header, options) | dict.fromkeys(header.lists, BETWEEN), dict[int, str]()
     notes = []
     for left, right in map(parts_of_key, options.keys):
         place = column_of((left,), table, names) if not _of_other_table(left, table) else None
@@ -567,6 +603,7 @@ def _graph_form(source: Source, header: Header, selection: Selection) -> TableFo
     """Return how a table of nodes or edges of Neo4j or Neptune is read."""
     names, lists, places = [], dict[int, str](), dict[str, int]()
     groups: dict[str, str] = {}
+    lists |= dict.fromkeys(header.lists, BETWEEN)
     for at, name in enumerate(header.names):
         field_ = re.fullmatch(r"(.*?):?(?::|~)(start_id|end_id|type|label|ignore|id|from|to)(?:\((.*)\))?", name, re.I)
         if field_:
@@ -577,8 +614,9 @@ def _graph_form(source: Source, header: Header, selection: Selection) -> TableFo
         typed = re.fullmatch(r"(.*):([A-Za-z0-9]+(?:\{.*\})?)(\[\])?(?:\((?:single|set)\))?", name, re.IGNORECASE)
         names.append(typed[1] if typed else name)
         if typed and typed[3]:
-            lists[at] = ";"
+            lists.setdefault(at, ";")
     positions = tuple(range(len(names)))
+    _refuse_lists(source, header, (places.get(kind) for kind in ("id", "start_id", "end_id", "type")))
     if "start_id" in places and "end_id" in places:
         plan = EdgePlan(
             ends=(places["start_id"], places["end_id"]),
@@ -597,7 +635,7 @@ def _graph_form(source: Source, header: Header, selection: Selection) -> TableFo
             "expected :ID, or :START_ID and :END_ID"
         )
     if "label" in places:
-        lists[places["label"]] = ";"
+        lists.setdefault(places["label"], ";")
     subject = column_of(selection.tables.subjects or ("name", "title", "label"), source.table, names)
     plan_of_nodes = Plan(
         predicates=tuple(names),

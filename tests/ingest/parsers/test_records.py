@@ -72,7 +72,7 @@ def values(cell: str, delimiter: str | None = None) -> list[str]:
     st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=6),
     st.sampled_from([None, "|"]),
     st.booleans(),
-    st.sampled_from(["csv", "parquet", "jsonl"]),
+    st.sampled_from(["csv", "parquet", "parquet of lists", "jsonl"]),
 )
 def test_a_wide_table_says_a_fact_for_each_value_of_each_cell(
     tmp_path: Path, rows: list[tuple[str, str, str]], delimiter: str | None, with_ids: bool, form: str
@@ -86,8 +86,13 @@ def test_a_wide_table_says_a_fact_for_each_value_of_each_cell(
         for value in values(cell, delimiter)
     }
     content: str | bytes = as_csv([names, *table])
-    if form == "parquet":
-        pq.write_table(pa.table(dict(zip(names, zip(*table, strict=True), strict=True))), tmp_path / "t.parquet")
+    has_lists = delimiter is not None and form in ("parquet of lists", "jsonl")
+    if form.startswith("parquet"):
+        columns = dict(zip(names, map(list, zip(*table, strict=True)), strict=True))
+        if has_lists:
+            columns |= {name: [cell.split("|") for cell in columns[name]] for name in names[2:]}
+        form = "parquet"
+        pq.write_table(pa.table(columns), tmp_path / "t.parquet")
         content = (tmp_path / "t.parquet").read_bytes()
     elif form == "jsonl":
         split = {True: lambda cell: cell.split("|"), False: lambda cell: cell}[delimiter is not None]
@@ -98,13 +103,39 @@ def test_a_wide_table_says_a_fact_for_each_value_of_each_cell(
             + "\n"
             for row in table
         )
-    lists = [delimiter] if delimiter and form != "jsonl" else []
+    lists = [delimiter] if delimiter and not has_lists else []
     base = built(tmp_path, {f"t.{form}": content}, subjects=["name"], ids=["key"] if with_ids else [], lists=lists)
     if form == "jsonl" and with_ids:  # the field of the id is no fact
         expected = {fact for fact in expected if fact[1] != "key"}
     assert facts_of(base) == expected
     of_rows = {name: id_ for name, id_ in ids_of(base).items() if name.startswith("n")}
     assert of_rows.items() <= {(row[1], row[0] if with_ids else row[1]) for row in table}
+
+
+def test_lists_of_columns_have_several_values(tmp_path: Path) -> None:
+    columns = {
+        "name": ["Graz", "Linz", "Wels"],
+        "years": pa.array([[1128, None, 1379], [799], []], pa.list_(pa.int32())),
+        "point": pa.array([[1.5, 2.0], None, [0.0, 7.25]], pa.list_(pa.float64(), 2)),
+        "also": [["Gratz", "a\ue000b"], ["Lentia"], None],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    options = {"subjects": ["name"], "aliases": ["also"]}
+    base = built(tmp_path, {"t.parquet": (tmp_path / "t.parquet").read_bytes()}, **options)
+    assert facts_of(base) == {
+        *(("Graz", "years", year) for year in ("1128", "1379")),
+        ("Linz", "years", "799"),
+        *(("Graz", "point", value) for value in ("1.5", "2")),
+        *(("Wels", "point", value) for value in ("0", "7.25")),
+        *((f"{name} (alias)", "alias of", of) for name, of in (("Gratz", "Graz"), ("a b", "Graz"), ("Lentia", "Linz"))),
+    }
+    for changed, subject, message in (
+        ({"years": [[["x"]]] * 3}, "name", r"column years of .* has values of type list<"),
+        ({}, "also", r"column also of .* has values of type list<"),
+    ):
+        pq.write_table(pa.table(columns | changed), tmp_path / "t.parquet")
+        with pytest.raises(InputError, match=message):
+            built(tmp_path, {"t.parquet": (tmp_path / "t.parquet").read_bytes()}, subjects=[subject])
 
 
 def test_kinds_are_found_by_values_and_codes_are_text(tmp_path: Path) -> None:
