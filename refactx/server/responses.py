@@ -2,12 +2,12 @@
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from refactx.server.chat import (
     Citation,
@@ -46,7 +46,8 @@ class ResponseDocuments(Documents):
         self._reasoning = ""
         self._annotations: list[Citation] = []
 
-    def whole(self, finished: Finished) -> Document:
+    def whole(self, texts: Sequence[Finished]) -> Document:
+        (finished,) = texts
         text = finished.answer if self._answer_alone else finished.text
         self._reasons = self._reasons or bool(finished.thought)
         reasoning = reasoning_of(finished, answer_alone=self._answer_alone)
@@ -54,11 +55,11 @@ class ResponseDocuments(Documents):
         annotations = citations_of(finished, answer_alone=self._answer_alone)
         return self._response(finished, [*items, self._message_item(text, annotations)])
 
-    def first(self) -> list[Document]:
+    def first(self, index: int) -> list[Document]:
         response = self._response(None, [])
         return [self._event(f"response.{what}", response=response) for what in ("created", "in_progress")]
 
-    def piece(self, delta: Delta) -> list[Document]:
+    def piece(self, delta: Delta, index: int) -> list[Document]:
         if delta.is_reasoning:
             self._reasons = True
             found = self._open_reasoning()
@@ -76,7 +77,7 @@ class ResponseDocuments(Documents):
         cited = citation(delta.fact) if delta.fact is not None and not delta.is_reasoning else None
         return found if cited is None else [*found, self._annotation(cited)]
 
-    def last(self, finished: Finished) -> list[Document]:
+    def last(self, finished: Finished, index: int) -> list[Document]:
         found = [*self._close_reasoning(), *self._open_message()]
         late = late_citations(finished, answer_alone=self._answer_alone)
         found += [self._annotation(one) for one in late]
@@ -227,7 +228,6 @@ class ResponseRequest(TextRequest):
 
     input: str | list[InputItem]
     instructions: str | None = None
-    max_output_tokens: int | None = Field(default=None, ge=1)
     reasoning: dict[str, Any] | None = None
 
     @property
@@ -256,17 +256,18 @@ def responses_router(service: TextService) -> APIRouter:
             question=said.question,
             history=said.history,
             system=said.system,
-            generation=asked.generation(asked.max_output_tokens, service, free=variant == "free"),
+            generation=asked.generation(asked.most, service, free=variant == "free"),
             free=variant == "free",
+            answer_alone=variant == "answer",
         )
         given: dict[str, Any] = {
             "instructions": asked.instructions,
-            "max_output_tokens": asked.max_output_tokens,
+            "max_output_tokens": asked.most,
             "temperature": asked.temperature or 0.0,
             "top_p": asked.top_p or 1.0,
             "metadata": (asked.model_extra or {}).get("metadata") or {},
         }
-        documents = ResponseDocuments(asked.model, given, answer_alone=variant == "answer")
-        return await answered(service, request, order, documents, streams=bool(asked.stream), variant=variant, ends=b"")
+        documents = ResponseDocuments(asked.model, given, answer_alone=order.answer_alone)
+        return await answered(service, request, [order], documents, streams=asked.stream, ends=b"")
 
     return router

@@ -135,7 +135,7 @@ def query_router(service: TextService) -> APIRouter:
         async def events() -> AsyncGenerator[Document, None]:
             yield await service.compute(answer, slot)
 
-        found = await last_of(service, request, slot, events())
+        found = await last_of(service, request, [slot], events())
         return gone(request) if found is None else JsonReply(found)
 
     return router
@@ -169,8 +169,8 @@ def translate_router(service: TextService) -> APIRouter:
         slot = service.slots.take()
         events = _events(service, request, slot, chosen, asked.question)
         if asked.stream:
-            return await streamed(service, request, slot, _chunks(events))
-        found = await last_of(service, request, slot, _whole(events, "" if chosen.pack is None else chosen.pack.name))
+            return await streamed(service, request, [slot], _chunks(events))
+        found = await last_of(service, request, [slot], _whole(events, "" if chosen.pack is None else chosen.pack.name))
         return gone(request) if found is None else JsonReply(found)
 
     return router

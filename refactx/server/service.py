@@ -31,7 +31,7 @@ from refactx.index.open import connect
 from refactx.paths import is_file_name
 from refactx.postgres.entry import Limits
 from refactx.selection.beams import FactBeams
-from refactx.server.http import Slot, Slots, api_error
+from refactx.server.http import ApiError, Slot, Slots, api_error
 from refactx.server.texts import (
     Chunk,
     CitedFact,
@@ -47,6 +47,7 @@ from refactx.server.texts import (
     Transcripts,
     Value,
     Work,
+    answer_alone,
 )
 from refactx.walks import AnsweredQuery, TreeFacts
 
@@ -348,7 +349,8 @@ LOOKUP_THREADS = 4
 class Order:
     """A text that a request asks for: the answer to `question`, or if there is a `prompt`, its continuation.
 
-    `history`, `system`, `free`: as in `Asker.ask`; `stop`: texts that end it, outside of facts.
+    `history`, `system`, `free`: as in `Asker.ask`; `stop`: texts that end it, outside of facts; `answer_alone`: what stands
+    before the answer is reasoning.
     """
 
     generation: Generation
@@ -358,6 +360,7 @@ class Order:
     prompt: str | Sequence[int] | None = None
     free: bool = False
     stop: Sequence[str] = ()
+    answer_alone: bool = False
 
 
 class TextService:
@@ -413,6 +416,18 @@ class TextService:
             self.availability.check()
         return self.slots.take()
 
+    def take_slots(self, orders: Sequence[Order]) -> list[Slot]:
+        """Return a place for each of the texts of one request, as `take_slot` does, or for none of them."""
+        found = list[Slot]()
+        try:
+            for order in orders:
+                found.append(self.take_slot(order))
+        except ApiError:
+            for slot in found:
+                slot.release()
+            raise
+        return found
+
     async def look_up(self, read: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that looks up facts, in a thread. Raise what it raises."""
         try:
@@ -449,12 +464,16 @@ class TextService:
                 pass
             return live.value
 
-    async def write(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
+    def write(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
         """Write a text when its turn has come. Yield its pieces, and what it was at the end.
 
         The slot is released when it has ended; if the iteration is closed, it ends before the next pass of the model.
         Raises RefactxError as `Asker.ask` does.
         """
+        events = self._events(order, slot)
+        return answer_alone(events, self.prompt.marker) if order.answer_alone else events
+
+    async def _events(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
         stream, facts = CountedStream(), list[CitedFact]()
         transcripts = Transcripts("" if order.free else self._trigger, order.stop, strips=order.prompt is None)
         work: Work[TextPiece, Continuation] = lambda put, stops: self._written(order, stream, put, stops)  # noqa: E731

@@ -275,7 +275,7 @@ def test_requests_have_ids_and_the_log_has_no_questions_unless_it_should() -> No
             line = lines["mine-1"]
             assert (line["status"], line["method"], line["path"]) == (200, "POST", "/v1/chat/completions")
             assert (line["tokens"], line["finish_reason"], line["facts"] > 0) == (40, "length", True)
-            assert lines[other.headers["x-request-id"]]["error"].startswith("n is not supported")
+            assert lines[other.headers["x-request-id"]]["error"].startswith("n is 3, but without a temperature")
             assert ("hello" in server.log.getvalue()) == logs_text
             assert ("question" in line) == ("text" in line) == logs_text
 
