@@ -27,7 +27,8 @@ class ServerOptions:
     """How a server answers.
 
     `name`: the name of its model; `keys`: the API keys that it accepts, none: everybody may ask; `hosts`: the names
-    under which browsers may reach it, None: any. `grace`: for how many seconds running texts may continue after
+    under which browsers may reach it, None: any; `origins`: the sites whose pages may ask it, `*`: any. `root`: the path of
+    its addresses behind a proxy, such as `/kb`. `grace`: for how many seconds running texts may continue after
     SIGTERM; `keep_alive`: after how many seconds of silence a stream has a comment; `refresh`: after how many it
     shows what was appended to the index and forgotten. `think`: as in `refactx.Generation`, for requests that do not
     say. `logs_text`: whether logs have questions and answers.
@@ -38,6 +39,8 @@ class ServerOptions:
     name: str
     keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] | None = None
+    origins: tuple[str, ...] = ()
+    root: str = ""
     max_running: int = option(16, "Write N texts at once.", least=1, group="Limits")
     max_waiting: int = option(64, "Let N requests wait.", least=0, group="Limits")
     max_tokens: int = option(MAX_NEW_TOKENS, "At most N tokens per answer.", least=1, group="Limits")
