@@ -15,10 +15,11 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Example, Generation
 from refactx.errors import InputError
 from refactx.options import options_of
+from refactx.server.forms import Format, JsonForm
 from refactx.server.http import ApiError, bad_request
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, Numbered, reply, sse, stream_reply
-from refactx.server.texts import CitedFact, Delta, Finished
+from refactx.server.texts import Delta, Finished, citation, citations_of, late_citations, nested, reasoning_of
 
 VARIANTS = ("", "answer", "free")
 MOST_STOPS = 4
@@ -330,50 +331,6 @@ def _text(message: Message, field: str) -> str:
     return "".join(part.text or "" for part in message.content)
 
 
-Citation = dict[str, Any]
-
-
-def citation(fact: CitedFact, span: tuple[int, int] | None = None) -> Citation | None:
-    """Return a fact as a flat `url_citation`, as the API of responses has it; None for a fact without a page.
-
-    `span`: where it stands, by default in the whole text.
-    """
-    if fact.url is None:
-        return None
-    start, stop = span or (fact.start, fact.stop)
-    return {"type": "url_citation", "start_index": start, "end_index": stop, "url": fact.url, "title": fact.title}
-
-
-def nested(flat: Citation) -> Citation:
-    """Return a citation as the API of chat completions has it.
-
-    >>> nested({"type": "url_citation", "url": "https://example.org"})
-    {'type': 'url_citation', 'url_citation': {'url': 'https://example.org'}}
-    """
-    return {"type": flat["type"], flat["type"]: {name: value for name, value in flat.items() if name != "type"}}
-
-
-def citations(facts: Sequence[CitedFact], content: str | None = None) -> list[Citation]:
-    """Return the facts of a text that have pages as flat citations.
-
-    `content`: if it is an answer alone, which the facts prove: then each stands for all of it.
-    """
-    span = None if content is None else (0, len(content))
-    return [found for fact in facts if (found := citation(fact, span)) is not None]
-
-
-def citations_of(finished: Finished, *, answer_alone: bool) -> list[Citation]:
-    """Return the citations of a text that has ended, for the content that clients get, in the order of a stream."""
-    own = [] if answer_alone else [fact for fact in finished.facts if not fact.in_thought]
-    return [*citations(own), *late_citations(finished, answer_alone=answer_alone)]
-
-
-def late_citations(finished: Finished, *, answer_alone: bool) -> list[Citation]:
-    """Return the citations of facts that stand before the content, and prove all of it: none if that is empty."""
-    content = finished.answer if answer_alone else finished.text
-    return citations([fact for fact in finished.facts if answer_alone or fact.in_thought], content) if content else []
-
-
 def usage(texts: Sequence[Finished]) -> Document:
     """Return the numbers of tokens of texts after one prompt, which counts once."""
     prompt, written = texts[0].prompt_tokens, sum(text.tokens for text in texts)
@@ -464,7 +421,7 @@ class ChatDocuments(Documents):
     def _choice(self, finished: Finished, index: int) -> Document:
         message: Document = {"role": "assistant", "content": finished.text, "refusal": None}
         if self._answer_alone:
-            message["content"] = finished.answer
+            message["content"] = finished.content
         if self._answer_alone or finished.thought:
             reasoning = reasoning_of(finished, answer_alone=self._answer_alone)
             message |= {"reasoning": reasoning, "reasoning_content": reasoning}
@@ -506,12 +463,6 @@ class ChatDocuments(Documents):
         return {**chunk, "usage": None} if self._with_usage else chunk
 
 
-def reasoning_of(finished: Finished, *, answer_alone: bool) -> str:
-    """Return the thought, and for the answer alone the text before that too: all of it, if there is no answer."""
-    before = finished.text[: finished.answer_start].rstrip() if answer_alone else ""
-    return "\n\n".join(part for part in (finished.thought, before) if part)
-
-
 class StreamOptions(BaseModel):
     """Options of a stream."""
 
@@ -546,11 +497,23 @@ class CompletedRequest(TextRequest):
         return [replace(order, generation=replace(generation, seed=seed)) for seed in seeds]
 
 
+async def form_of(given: Format | None, place: str, service: TextService) -> JsonForm | None:
+    """Return the form that an answer has to have; None for any text. `place`: the field that is `given`.
+
+    Raises ApiError (400) for one that a text cannot be held to.
+    """
+    form = None if given is None else given.form(place)
+    if form is not None:
+        await service.look_up(service.forms.check, form)
+    return form
+
+
 class ChatRequest(CompletedRequest):
     """A conversation whose next message is asked for."""
 
     messages: list[Message] = Field(min_length=1)
     reasoning_effort: str | None = Field(default=None, max_length=500)
+    response_format: Format | None = None
 
     @property
     def effort(self) -> str | None:
@@ -565,6 +528,9 @@ def chat_router(service: TextService) -> APIRouter:
         """Answer the last message of a conversation, with facts of the index as citations."""
         asked.refuse()
         variant, said = asked.variant(service.options.name), conversation(asked.messages, "messages")
+        form = await form_of(asked.response_format, "response_format", service)
+        if form is not None and asked.stop:
+            raise bad_request("stop is not for answers in a form, which end by themselves: leave it out", "stop")
         order = Order(
             question=said.question,
             history=said.history,
@@ -572,7 +538,8 @@ def chat_router(service: TextService) -> APIRouter:
             generation=asked.generation(asked.most, service, free=variant == "free"),
             free=variant == "free",
             stop=stop_texts(asked.stop),
-            answer_alone=variant == "answer",
+            answer_alone=variant == "answer" or form is not None,
+            form=form,
         )
         documents = ChatDocuments(asked.model, answer_alone=order.answer_alone, with_usage=asked.with_usage)
         return await answered(service, request, asked.copies(order), documents, streams=asked.stream, ends=DONE)

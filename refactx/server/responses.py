@@ -10,24 +10,21 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 
 from refactx.server.chat import (
-    Citation,
     ContentPart,
     Documents,
     Message,
     Role,
     TextRequest,
     answered,
-    citation,
-    citations_of,
     conversation,
-    late_citations,
+    form_of,
     no_tools,
-    reasoning_of,
 )
+from refactx.server.forms import Format
 from refactx.server.http import bad_request
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import STREAMED, Document, JsonRoute
-from refactx.server.texts import Delta, Finished
+from refactx.server.texts import Citation, Delta, Finished, citation, citations_of, late_citations, reasoning_of
 
 
 class ResponseDocuments(Documents):
@@ -48,7 +45,7 @@ class ResponseDocuments(Documents):
 
     def whole(self, texts: Sequence[Finished]) -> Document:
         (finished,) = texts
-        text = finished.answer if self._answer_alone else finished.text
+        text = finished.content if self._answer_alone else finished.text
         self._reasons = self._reasons or bool(finished.thought)
         reasoning = reasoning_of(finished, answer_alone=self._answer_alone)
         items = [self._reasoning_item(reasoning)] if self._reasons else []
@@ -223,12 +220,21 @@ class InputItem(BaseModel):
         return Message(role=self.role, content=self.content)
 
 
+class TextOptions(BaseModel):
+    """The options of the text of a response."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: Format | None = None
+
+
 class ResponseRequest(TextRequest):
     """A question, or a conversation whose next message is asked for."""
 
     input: str | list[InputItem]
     instructions: str | None = None
     reasoning: dict[str, Any] | None = None
+    text: TextOptions | None = None
 
     @property
     def effort(self) -> str | None:
@@ -252,13 +258,15 @@ def responses_router(service: TextService) -> APIRouter:
         asked.refuse()
         variant = asked.variant(service.options.name)
         said = conversation(asked.messages(), "input", asked.instructions or "")
+        form = await form_of(None if asked.text is None else asked.text.format, "text.format", service)
         order = Order(
             question=said.question,
             history=said.history,
             system=said.system,
             generation=asked.generation(asked.most, service, free=variant == "free"),
             free=variant == "free",
-            answer_alone=variant == "answer",
+            answer_alone=variant == "answer" or form is not None,
+            form=form,
         )
         given: dict[str, Any] = {
             "instructions": asked.instructions,
@@ -267,6 +275,8 @@ def responses_router(service: TextService) -> APIRouter:
             "top_p": asked.top_p or 1.0,
             "metadata": (asked.model_extra or {}).get("metadata") or {},
         }
+        if asked.text is not None:
+            given["text"] = {"format": {"type": "text"}} | asked.text.model_dump(by_alias=True, exclude_none=True)
         documents = ResponseDocuments(asked.model, given, answer_alone=order.answer_alone)
         return await answered(service, request, [order], documents, streams=asked.stream, ends=b"")
 

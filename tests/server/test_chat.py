@@ -165,7 +165,7 @@ def test_options_are_those_of_generation(tiny: Running) -> None:
     ("fields", "param"),
     [
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"response_format": {"type": "json_object"}, "stop": "a"}, "stop"),
         ({"logprobs": True}, "logprobs"),
         ({"logit_bias": {"1": 2}}, "logit_bias"),
         ({"presence_penalty": 0.5}, "presence_penalty"),
