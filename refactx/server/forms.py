@@ -19,6 +19,7 @@ from refactx.ask.prompt import Example, Generation
 from refactx.decoding.states import Constraint
 from refactx.decoding.stream import FactStream
 from refactx.engines.engine import LanguageModel
+from refactx.errors import InputError
 from refactx.fact import Fact, Link, LinkedFact
 from refactx.lazy import require
 from refactx.server.http import ApiError, bad_request
@@ -145,6 +146,8 @@ class FormConstraint(Constraint[FormState]):
         if matcher.can_end and token in self._ends:
             return FormState(matcher=matcher, ids=ids, is_whole=True)
         after = matcher.after(token)
+        if after is None and token in matcher.allowed.tokens:
+            raise InputError("the form of the answer has too many alternatives at one place: give a simpler schema")
         is_whole = after is not None and after.can_end and not len(after.allowed.tokens)
         return FormState(matcher=after, ids=ids, is_whole=is_whole)
 

@@ -15,7 +15,9 @@ from support.tiny_asker import EVERY_MESSAGE, FACTS, LinkedIndex
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
 from refactx.ask.prompt import Generation
-from refactx.server.forms import LONGEST_SCHEMA, JsonForm
+from refactx.errors import InputError
+from refactx.server.forms import LONGEST_SCHEMA, FormConstraint, JsonForm
+from refactx.sparql.decoding.matching import Vocabulary, json_grammar
 
 QUESTION = "hello Fact:"
 WORDS = st.text('ab"é{', min_size=1, max_size=4)
@@ -234,6 +236,14 @@ def test_a_schema_that_cannot_be_held_is_refused(tiny: Running, schema: dict[str
     given = {"type": "json_schema", "name": "x", "schema": schema}
     reply = tiny.post("/v1/responses", {"model": "tiny", "input": "hello", "text": {"format": given}})
     assert reply.json()["error"]["message"] == f"the schema in text.format {reason}"
+
+
+def test_a_schema_that_is_found_to_be_too_complex_ends_the_text_with_an_error() -> None:
+    fields = {f"k{number}": {"type": "integer"} for number in range(600)}
+    start = Vocabulary([bytes([byte]) for byte in range(256)]).matcher(json_grammar(json.dumps({"properties": fields})))
+    constraint = FormConstraint(start, {256})
+    with pytest.raises(InputError, match="give a simpler schema"):
+        constraint.advance(constraint.start(()), ord("{"), 0)
 
 
 def test_a_deep_schema_is_refused(tiny: Running) -> None:

@@ -257,7 +257,7 @@ class Vocabulary:
 
     def matcher(self, grammar: str) -> Matcher:
         """Return the matcher of a grammar. Raise ValueError if llguidance refuses it."""
-        found = LLMatcher(self._tokenizer, grammar)
+        found = LLMatcher(self._tokenizer, grammar, log_level=0)
         if found.is_error():
             raise ValueError(found.get_error())
         return Matcher(found, self._size)
