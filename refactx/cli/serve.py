@@ -111,7 +111,7 @@ def serve(
     Clients of OpenAI need the base URL http://HOST:PORT/v1 alone. Facts are citations of an answer. The models NAME,
     NAME:answer (the answer without its facts) and NAME:free (without an index) can be asked for.
     """
-    for package in ("fastapi", "mcp", "uvicorn", "prometheus_client"):
+    for package in ("fastapi", "llguidance", "mcp", "uvicorn", "prometheus_client"):
         require(package, "serve")
     from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import check_prompt, load_prompt

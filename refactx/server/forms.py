@@ -21,7 +21,6 @@ from refactx.decoding.stream import FactStream
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError
 from refactx.fact import Fact, Link, LinkedFact
-from refactx.lazy import require
 from refactx.server.http import ApiError, bad_request
 from refactx.sparql.decoding.matching import Matcher, Vocabulary, json_grammar
 from refactx.tree.tree import NO_TOKENS, Tokens
@@ -184,7 +183,6 @@ class Forms:
         be held to forms."""
         if self._model.engine is None:
             raise bad_request(f"this server's model cannot be held to a form: leave {form.place} out", form.place)
-        require("llguidance", "serve")
         self._matcher_of(form, names_in())
         size, room = len(self._model.tokenizer.encode(form.request)), self._model.room
         if room is not None and 2 * size > room:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 import jsonschema
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 from support.llamacpp.tiny_gguf import write_tiny_gguf
-from support.server.running import Running, asker_alone, running, said
+from support.server.running import Gate, Running, asker_alone, eventually, running, said
 from support.tiny_asker import EVERY_MESSAGE, FACTS, LinkedIndex
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
@@ -188,6 +189,45 @@ def test_clients_get_objects_of_their_classes(server: Running) -> None:
     assert found.name in ({fact["object"]["literal"] for fact in extra["refactx"]["facts"]} or {""})
     response = client.responses.parse(**asked, input="hello", text_format=Found, max_output_tokens=200)
     assert isinstance(response.output_parsed, Found)
+
+
+def test_texts_at_once_are_those_alone(tiny: Running) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["a", "b", "cc"]}}}
+    bodies = [
+        {"model": "tiny", "messages": said(f"{word} Fact:"), "max_tokens": 60, "response_format": form, "stream": True}
+        for word in ("hello", "who", "in Ann", "a b", "Bo", "so")
+    ]
+
+    def contents(body: dict[str, Any]) -> str:
+        reply = tiny.post("/v1/chat/completions", body).text
+        chunks = [json.loads(line[6:]) for line in reply.splitlines() if line.startswith("data: {")]
+        return "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks)
+
+    alone = [contents(body) for body in bodies]
+    with ThreadPoolExecutor(len(bodies)) as pool:
+        assert list(pool.map(contents, bodies)) == alone
+    assert {json.loads(text) for text in alone} <= {"a", "b", "cc"}
+
+
+def test_a_client_that_goes_away_in_the_json_ends_it() -> None:
+    gate = Gate()
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "string", "minLength": 300}}}
+    with running(gate.model) as server:
+        assert eventually(lambda: server.service.is_warm)
+        stream: Any = server.openai().chat.completions.create(
+            model="tiny",
+            messages=said("hello"),
+            max_tokens=40,
+            response_format=form,
+            stream=True,  # type: ignore[call-overload]
+        )
+        assert next(chunk for chunk in stream if chunk.choices[0].delta.content)
+        gate.close()
+        stream.close()
+        assert eventually(lambda: any(line["status"] == 499 for line in server.requests))
+        gate.open()
+        assert eventually(lambda: server.service.slots.running == 0)
+        assert not server.service.asker._writer.scheduler.running
 
 
 def test_any_object_is_one_unless_it_is_cut(server: Running) -> None:
