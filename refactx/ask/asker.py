@@ -19,7 +19,7 @@ from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
 from refactx.ask.queries import QueryChoice, choose_query
 from refactx.ask.writer import BatchWriter, TextRequest, Writer, WritingError, WritingOptions, WrittenText
-from refactx.decoding.states import FactSource, check_open
+from refactx.decoding.states import Constraint, FactSource, check_open
 from refactx.decoding.stream import FactStream, Partial, TextPiece
 from refactx.decoding.thoughts import ThoughtReader, ThoughtTokens
 from refactx.engines.engine import LanguageModel
@@ -323,6 +323,49 @@ class Asker:
             if answer is None:  # it was not begun
                 return
             yield answer
+
+    def follow_up(
+        self,
+        request: str,
+        answer: Answer,
+        constraint: Constraint[Any],
+        options: Generation,
+        *,
+        history: Sequence[Example] = (),
+        system: str = "",
+        streamer: Any = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> WrittenText:
+        """Write the reply to a further request of the user after an answer, held to a constraint: it ends with that.
+
+        The other arguments are those of `ask`. Raises InputError if there is no room for it, ModelError for a model without
+        an engine.
+        """
+        turn, room = Example(answer.question, answer.text or "..."), self._model.room
+        turns = [*history[answer.turns_left_out :], turn]
+        ids = self._prompt.ids(self._tokenizer, request, turns, system)
+        if room is not None and len(turns) > 1 and len(ids) + min(options.max_new_tokens, room // 2) > room:
+            ids = self._prompt.ids(self._tokenizer, request, [turn], system)
+        if room is not None and len(ids) >= room:
+            raise InputError(
+                f"the answer and what was asked for after it have {len(ids)} tokens, but the model takes at most {room}: ask "
+                "for less"
+            )
+        most = options.max_new_tokens if room is None else min(options.max_new_tokens, room - len(ids))
+        writing = WritingOptions(
+            is_end=lambda _: True,
+            answer_line=lambda _, __: (),
+            prefix=self._inputs.prefix(system),
+            sampling=options.sampling,
+            cancelled=cancelled,
+            streamer=streamer,
+        )
+        writer = BatchWriter(self._model, constraint=constraint)
+        try:
+            (written,) = writer.write([TextRequest(prompt=ids, max_new_tokens=most)], writing)
+        except WritingError as failed:
+            raise failed.error from None
+        return written
 
     def query(self, question: str, *, cancelled: Callable[[], bool] | None = None) -> QueryChoice:
         """Return the queries on the index that a question may ask, the likeliest first, without writing a text.

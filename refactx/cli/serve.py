@@ -49,11 +49,13 @@ def translator_of(
     return open_translator(pack, options, Models(loaded={model: loaded}), stack)
 
 
-ACCESS = ("host", "port", "api_key_file", "auth", "allow_host")
+ACCESS = ("host", "port", "api_key_file", "auth", "allow_host", "allow_origin", "root_path")
 OUTAGE_SECONDS = 10.0
 """How long texts wait for a database that went away: people wait for them."""
 OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 _NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
+_ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://(?:[\w.-]+|\[[\da-f:.]+\])(?::\d+)?")
+_ROOT = re.compile(r"(?:/[\w.~-]+)*")
 
 
 @click.command(
@@ -80,6 +82,8 @@ _NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
 )
 @click.option("--auth/--no-auth", default=True, help="--no-auth: serve other machines without keys.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Answer under NAME too, such as a proxy's.")
+@click.option("--allow-origin", multiple=True, metavar="ORIGIN", help="Let pages of a site ask (CORS); *: of any.")
+@click.option("--root-path", default="", metavar="PATH", help="Path of its addresses behind a proxy, as /kb.")
 @common.declared(ServerOptions)
 @common.server_options
 @common.DB
@@ -97,6 +101,8 @@ def serve(
     api_key_file: Path | None,
     auth: bool,
     allow_host: tuple[str, ...],
+    allow_origin: tuple[str, ...],
+    root_path: str,
     db: str | None,
     **given: Any,
 ) -> None:
@@ -105,7 +111,7 @@ def serve(
     Clients of OpenAI need the base URL http://HOST:PORT/v1 alone. Facts are citations of an answer. The models NAME,
     NAME:answer (the answer without its facts) and NAME:free (without an index) can be asked for.
     """
-    for package in ("fastapi", "mcp", "uvicorn", "prometheus_client"):
+    for package in ("fastapi", "llguidance", "mcp", "uvicorn", "prometheus_client"):
         require(package, "serve")
     from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import check_prompt, load_prompt
@@ -125,6 +131,8 @@ def serve(
         name=name or name_of(model),
         keys=keys,
         hosts=names_of(host, allow_host) if allow_host or (is_own and auth and not keys) else None,
+        origins=origins_of(allow_origin),
+        root=root_of(root_path),
         logs_text=log_text,
         **given,
     )
@@ -192,6 +200,33 @@ def names_of(host: str, allowed: Iterable[str]) -> tuple[str, ...]:
                 f"--allow-host {name!r} is no name: give one without scheme, port and path, as kb.example.org"
             )
     return tuple(dict.fromkeys([*OWN_NAMES, host.lower(), *(name.lower().strip("[]") for name in allowed)]))
+
+
+def origins_of(allowed: Iterable[str]) -> tuple[str, ...]:
+    """Return the sites whose pages may ask, as browsers write them. Raises InputError for what is no site.
+
+    >>> origins_of(["https://App.example.org/", "http://localhost:3000"])
+    ('https://app.example.org', 'http://localhost:3000')
+    """
+    found = tuple(origin.lower().removesuffix("/") for origin in allowed)
+    for origin in found:
+        if not _ORIGIN.fullmatch(origin):
+            raise InputError(
+                f"--allow-origin {origin!r} is no site: give scheme, name and maybe port, as https://app.example.org, or *"
+            )
+    return found
+
+
+def root_of(path: str) -> str:
+    """Return the path before those of the server, without a slash at its end. Raises InputError for what is no path.
+
+    >>> root_of("/kb/"), root_of("/")
+    ('/kb', '')
+    """
+    found = path.removesuffix("/")
+    if not _ROOT.fullmatch(found):
+        raise InputError(f"--root-path {path!r} is no path: give one such as /kb")
+    return found
 
 
 def name_of(model: str) -> str:

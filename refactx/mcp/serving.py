@@ -115,21 +115,27 @@ def _refusal(error: Exception) -> JSONRPCError | None:
     return JSONRPCError(jsonrpc="2.0", id=number, error=ErrorData(code=code, message=text))
 
 
-def http_app(server: MCPServer, *, hosts: Sequence[str] | None, max_bytes: int) -> "Starlette":
+def http_app(
+    server: MCPServer, *, hosts: Sequence[str] | None, max_bytes: int, origins: Sequence[str] = ()
+) -> "Starlette":
     """Return the ASGI application of a server, at `/mcp`. It needs its lifespan.
 
-    `hosts`: the names under which browsers may reach it, and whose pages may ask, None: any; `max_bytes`: of the body of a
-    request. No request depends on an earlier one: there are no sessions, and clients may come back after a restart.
+    `hosts`: the names under which browsers may reach it, and whose pages may ask, None: any; `origins`: other sites whose
+    pages may ask, `*`: any, if others have checked the names; `max_bytes`: of the body of a request. No request depends on
+    an earlier one: there are no sessions, and clients may come back after a restart.
     """
     names = [f"[{name}]" if ":" in name else name for name in hosts or ()]
     security = TransportSecuritySettings(
-        enable_dns_rebinding_protection=hosts is not None,
+        enable_dns_rebinding_protection=hosts is not None and "*" not in origins,
         allowed_hosts=[form for name in names for form in (name, f"{name}:*")],
         allowed_origins=[
-            form
-            for name in names
-            for scheme in ("http", "https")
-            for form in (f"{scheme}://{name}", f"{scheme}://{name}:*")
+            *origins,
+            *(
+                form
+                for name in names
+                for scheme in ("http", "https")
+                for form in (f"{scheme}://{name}", f"{scheme}://{name}:*")
+            ),
         ],
     )
     return server.streamable_http_app(

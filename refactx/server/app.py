@@ -19,6 +19,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from refactx.errors import InputError, RefactxError
@@ -40,10 +42,10 @@ _log = logging.getLogger(__name__)
 
 def create_app(
     service: TextService, log: RequestLog | None = None, *, drains: Callable[[], bool] = lambda: False
-) -> Gate:
+) -> ASGIApp:
     """Return the ASGI application of a server. `drains`: whether it is about to stop, and refuses new requests."""
     # The pages of documentation load scripts from elsewhere.
-    tools, lifespan = assistants_app(service)
+    (tools, lifespan), options = assistants_app(service), service.options
     app = FastAPI(
         title="ReFactX",
         version=version("refactx"),
@@ -51,28 +53,39 @@ def create_app(
         redoc_url=None,
         lifespan=lifespan,
         redirect_slashes=False,
+        servers=[{"url": options.root}] if options.root else None,
     )
     for router in (
         chat_router, completions_router, responses_router, facts_router, query_router, translate_router,
     ):  # fmt: skip
         app.include_router(router(service))
-    app.include_router(models_router(service.options.name))
+    app.include_router(models_router(options.name))
     app.include_router(state_router(service, drains))
-    app.include_router(page_router())
+    app.include_router(page_router(root=options.root))
     app.router.routes += tools
     for kind in (ApiError, RefactxError, Exception):
         app.add_exception_handler(kind, _reported)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
-    options = service.options
-    return Gate(
+    gate = Gate(
         app,
         keys=options.keys,
         hosts=options.hosts,
+        root=options.root,
         max_bytes=options.max_bytes,
         drains=drains,
         log=log or RequestLog(),
         count=service.metrics.count,
+    )
+    if not options.origins:
+        return gate
+    exposed = ("X-Request-Id", "Retry-After")
+    return CORSMiddleware(
+        gate,
+        allow_origins=options.origins,
+        allow_methods=("GET", "POST"),
+        allow_headers=("*",),
+        expose_headers=exposed,
     )
 
 

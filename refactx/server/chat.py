@@ -15,13 +15,15 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Example, Generation
 from refactx.errors import InputError
 from refactx.options import options_of
+from refactx.server.forms import Format, JsonForm
 from refactx.server.http import ApiError, bad_request
 from refactx.server.service import Order, TextService
-from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, reply, sse, stream_reply
-from refactx.server.texts import CitedFact, Delta, Event, Finished, answer_alone
+from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, Numbered, reply, sse, stream_reply
+from refactx.server.texts import Delta, Finished, citation, citations_of, late_citations, nested, reasoning_of
 
 VARIANTS = ("", "answer", "free")
 MOST_STOPS = 4
+MOST_COPIES = 16
 
 
 MOST_THOUGHT = 100_000
@@ -59,6 +61,9 @@ class TextRequest(BaseModel):
 
     model: str = Field(max_length=500)
     stream: bool | None = False
+    max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    max_output_tokens: int | None = Field(default=None, ge=1)
     temperature: float | None = Field(default=None, ge=0, le=2)
     top_p: float | None = Field(default=None, gt=0, le=1)
     seed: int | None = Field(default=None, ge=-(1 << 63), lt=1 << 63)
@@ -96,6 +101,11 @@ class TextRequest(BaseModel):
             code="model_not_found",
             param="model",
         )
+
+    @property
+    def most(self) -> int | None:
+        """The most tokens of the text, by whichever of the names of that field was used."""
+        return self.max_output_tokens or self.max_completion_tokens or self.max_tokens
 
     @property
     def effort(self) -> str | None:
@@ -167,6 +177,11 @@ REFUSED: dict[str, tuple[Any, ...]] = {
     "frequency_penalty": (None, 0),
     "presence_penalty": (None, 0),
     "repetition_penalty": (None, 1),
+    "repeat_penalty": (None, 1),
+    "length_penalty": (None, 1),
+    "use_beam_search": _NOTHING,
+    "bad_words": _NOTHING,
+    "allowed_token_ids": _NOTHING,
     "logit_bias": _NOTHING,
     "top_k": (None, -1, 0),
     "min_p": (None, 0),
@@ -182,8 +197,14 @@ REFUSED: dict[str, tuple[Any, ...]] = {
     "guided_choice": _NOTHING,
     "guided_grammar": _NOTHING,
     "structured_outputs": _NOTHING,
+    "grammar": _NOTHING,
+    "json_schema": _NOTHING,
     # What a text is about.
     "prompt": _NOTHING,
+    "chat_template": _NOTHING,
+    "chat_template_kwargs": _NOTHING,
+    "continue_final_message": _NOTHING,
+    "documents": _NOTHING,
     "previous_response_id": _NOTHING,
     "conversation": _NOTHING,
     "context_management": _NOTHING,
@@ -310,108 +331,77 @@ def _text(message: Message, field: str) -> str:
     return "".join(part.text or "" for part in message.content)
 
 
-Citation = dict[str, Any]
-
-
-def citation(fact: CitedFact, span: tuple[int, int] | None = None) -> Citation | None:
-    """Return a fact as a flat `url_citation`, as the API of responses has it; None for a fact without a page.
-
-    `span`: where it stands, by default in the whole text.
-    """
-    if fact.url is None:
-        return None
-    start, stop = span or (fact.start, fact.stop)
-    return {"type": "url_citation", "start_index": start, "end_index": stop, "url": fact.url, "title": fact.title}
-
-
-def nested(flat: Citation) -> Citation:
-    """Return a citation as the API of chat completions has it.
-
-    >>> nested({"type": "url_citation", "url": "https://example.org"})
-    {'type': 'url_citation', 'url_citation': {'url': 'https://example.org'}}
-    """
-    return {"type": flat["type"], flat["type"]: {name: value for name, value in flat.items() if name != "type"}}
-
-
-def citations(facts: Sequence[CitedFact], content: str | None = None) -> list[Citation]:
-    """Return the facts of a text that have pages as flat citations.
-
-    `content`: if it is an answer alone, which the facts prove: then each stands for all of it.
-    """
-    span = None if content is None else (0, len(content))
-    return [found for fact in facts if (found := citation(fact, span)) is not None]
-
-
-def citations_of(finished: Finished, *, answer_alone: bool) -> list[Citation]:
-    """Return the citations of a text that has ended, for the content that clients get, in the order of a stream."""
-    own = [] if answer_alone else [fact for fact in finished.facts if not fact.in_thought]
-    return [*citations(own), *late_citations(finished, answer_alone=answer_alone)]
-
-
-def late_citations(finished: Finished, *, answer_alone: bool) -> list[Citation]:
-    """Return the citations of facts that stand before the content, and prove all of it: none if that is empty."""
-    content = finished.answer if answer_alone else finished.text
-    return citations([fact for fact in finished.facts if answer_alone or fact.in_thought], content) if content else []
-
-
-def usage(finished: Finished) -> Document:
+def usage(texts: Sequence[Finished]) -> Document:
+    """Return the numbers of tokens of texts after one prompt, which counts once."""
+    prompt, written = texts[0].prompt_tokens, sum(text.tokens for text in texts)
     return {
-        "prompt_tokens": finished.prompt_tokens,
-        "completion_tokens": finished.tokens,
-        "completion_tokens_details": {"reasoning_tokens": finished.thought_tokens},
-        "total_tokens": finished.prompt_tokens + finished.tokens,
+        "prompt_tokens": prompt,
+        "completion_tokens": written,
+        "completion_tokens_details": {"reasoning_tokens": sum(text.thought_tokens for text in texts)},
+        "total_tokens": prompt + written,
     }
 
 
 class Documents(ABC):
-    """The documents of one text: `whole`, or those of a stream, before the text, for each piece of it, and after it."""
+    """The documents of the texts of one request, each by its `index`: `whole`, or those of a stream, before a text, for each
+    piece of it, after it, and after all of them."""
 
     @abstractmethod
-    def whole(self, finished: Finished) -> Document:
-        """Return a text that has ended as one document."""
+    def whole(self, texts: Sequence[Finished]) -> Document:
+        """Return texts that have ended as one document."""
 
-    def first(self) -> list[Document]:
-        """Return what comes before the text."""
+    def first(self, index: int) -> list[Document]:
+        """Return what comes before a text."""
         return []
 
     @abstractmethod
-    def piece(self, delta: Delta) -> list[Document]:
-        """Return what a piece of the text becomes."""
+    def piece(self, delta: Delta, index: int) -> list[Document]:
+        """Return what a piece of a text becomes."""
 
     @abstractmethod
-    def last(self, finished: Finished) -> list[Document]:
-        """Return what comes after the text."""
+    def last(self, finished: Finished, index: int) -> list[Document]:
+        """Return what comes after a text."""
+
+    def end(self, texts: Sequence[Finished]) -> list[Document]:
+        """Return what comes after all texts."""
+        return []
 
 
 async def answered(
     service: TextService,
     request: Request,
-    order: Order,
+    orders: Sequence[Order],
     documents: Documents,
     *,
-    streams: bool,
-    variant: str,
+    streams: bool | None,
     ends: bytes,
 ) -> Response:
-    """Return the reply to a request. `variant`: of the model; `ends`: the last bytes of a stream, empty if its events have
-    names."""
+    """Return the reply to a request. `ends`: the last bytes of a stream, empty if its events have names."""
 
-    async def chunks(events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:
-        shaped = answer_alone(events, service.prompt.marker) if variant == "answer" else events
-        begun = False
-        async with aclosing(shaped):
-            async for event in shaped:
-                found = [] if begun else documents.first()
-                begun = True
-                found += documents.last(event) if isinstance(event, Finished) else documents.piece(event)
+    def made(document: Document) -> bytes:
+        return sse(document) if ends else sse(document, document["type"])
+
+    async def chunks(events: Numbered) -> AsyncGenerator[bytes, None]:
+        begun, ended = set[int](), dict[int, Finished]()
+        async with aclosing(events):
+            async for index, event in events:
+                found = [] if index in begun else documents.first(index)
+                begun.add(index)
+                if isinstance(event, Finished):
+                    ended[index] = event
+                    found += documents.last(event, index)
+                else:
+                    found += documents.piece(event, index)
                 for document in found:
-                    yield sse(document) if ends else sse(document, document["type"])
+                    yield made(document)
+        for document in documents.end([ended[index] for index in sorted(ended)]):
+            yield made(document)
         if ends:
             yield ends
 
     if streams:
-        return await stream_reply(service, request, order, chunks)
-    return await reply(service, request, order, documents.whole)
+        return await stream_reply(service, request, orders, chunks)
+    return await reply(service, request, orders, documents.whole)
 
 
 class ChatDocuments(Documents):
@@ -424,22 +414,25 @@ class ChatDocuments(Documents):
         self._answer_alone, self._with_usage = answer_alone, with_usage
         self._head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": model}
 
-    def whole(self, finished: Finished) -> Document:
+    def whole(self, texts: Sequence[Finished]) -> Document:
+        choices = [self._choice(text, index) for index, text in enumerate(texts)]
+        return {**self._head, "object": "chat.completion", "choices": choices, "usage": usage(texts)}
+
+    def _choice(self, finished: Finished, index: int) -> Document:
         message: Document = {"role": "assistant", "content": finished.text, "refusal": None}
         if self._answer_alone:
-            message["content"] = finished.answer
+            message["content"] = finished.content
         if self._answer_alone or finished.thought:
             reasoning = reasoning_of(finished, answer_alone=self._answer_alone)
             message |= {"reasoning": reasoning, "reasoning_content": reasoning}
         message["annotations"] = [nested(one) for one in citations_of(finished, answer_alone=self._answer_alone)]
         message["refactx"] = finished.to_json()
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finished.reason}
-        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": usage(finished)}
+        return {"index": index, "message": message, "logprobs": None, "finish_reason": finished.reason}
 
-    def first(self) -> list[Document]:
-        return [self._chunk({"role": "assistant", "content": ""})]
+    def first(self, index: int) -> list[Document]:
+        return [self._chunk({"role": "assistant", "content": ""}, index)]
 
-    def piece(self, delta: Delta) -> list[Document]:
+    def piece(self, delta: Delta, index: int) -> list[Document]:
         found: Document = {"content": delta.text}
         if delta.is_reasoning:
             found = {"reasoning": delta.text, "reasoning_content": delta.text}
@@ -450,28 +443,24 @@ class ChatDocuments(Documents):
             cited = None if delta.is_reasoning else citation(delta.fact)
             if cited is not None:
                 found["annotations"] = [nested(cited)]
-        return [self._chunk(found)]
+        return [self._chunk(found, index)]
 
-    def last(self, finished: Finished) -> list[Document]:
+    def last(self, finished: Finished, index: int) -> list[Document]:
         delta: Document = {"refactx": finished.to_json()}
         if self._answer_alone or finished.thought:
             late = late_citations(finished, answer_alone=self._answer_alone)
             delta["annotations"] = [nested(one) for one in late]
-        chunks = [self._chunk(delta, finished.reason)]
-        if self._with_usage:
-            chunks.append({**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage(finished)})
-        return chunks
+        return [self._chunk(delta, index, finished.reason)]
 
-    def _chunk(self, delta: dict[str, Any], reason: str | None = None) -> Document:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+    def end(self, texts: Sequence[Finished]) -> list[Document]:
+        if not self._with_usage:
+            return []
+        return [{**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage(texts)}]
+
+    def _chunk(self, delta: dict[str, Any], index: int, reason: str | None = None) -> Document:
+        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
         chunk = {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
         return {**chunk, "usage": None} if self._with_usage else chunk
-
-
-def reasoning_of(finished: Finished, *, answer_alone: bool) -> str:
-    """Return the thought, and for the answer alone the text before that too: all of it, if there is no answer."""
-    before = finished.text[: finished.answer_start].rstrip() if answer_alone else ""
-    return "\n\n".join(part for part in (finished.thought, before) if part)
 
 
 class StreamOptions(BaseModel):
@@ -485,7 +474,7 @@ class StreamOptions(BaseModel):
 class CompletedRequest(TextRequest):
     """The fields that requests for completions have, of chats and of prompts."""
 
-    max_tokens: int | None = Field(default=None, ge=1)
+    n: int | None = Field(default=None, ge=1, le=MOST_COPIES)
     stop: str | list[str] | None = None
     stream_options: StreamOptions | None = None
 
@@ -494,13 +483,37 @@ class CompletedRequest(TextRequest):
         """Whether the last chunk of a stream has the numbers of tokens."""
         return bool(self.stream and self.stream_options and self.stream_options.include_usage)
 
+    def copies(self, order: Order) -> list[Order]:
+        """Return the orders of `n` texts. Raise ApiError (400) for several that would be the same.
+
+        A seed counts up from text to text.
+        """
+        generation, count = order.generation, self.n or 1
+        if count > 1 and not generation.samples:
+            raise bad_request(f"n is {count}, but without a temperature all texts are the same: give one above 0", "n")
+        if generation.seed is None:
+            return [order] * count
+        seeds = [(generation.seed + number) % (1 << 63) for number in range(count)]
+        return [replace(order, generation=replace(generation, seed=seed)) for seed in seeds]
+
+
+async def form_of(given: Format | None, place: str, service: TextService) -> JsonForm | None:
+    """Return the form that an answer has to have; None for any text. `place`: the field that is `given`.
+
+    Raises ApiError (400) for one that a text cannot be held to.
+    """
+    form = None if given is None else given.form(place)
+    if form is not None:
+        await service.look_up(service.forms.check, form)
+    return form
+
 
 class ChatRequest(CompletedRequest):
     """A conversation whose next message is asked for."""
 
     messages: list[Message] = Field(min_length=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
     reasoning_effort: str | None = Field(default=None, max_length=500)
+    response_format: Format | None = None
 
     @property
     def effort(self) -> str | None:
@@ -515,20 +528,21 @@ def chat_router(service: TextService) -> APIRouter:
         """Answer the last message of a conversation, with facts of the index as citations."""
         asked.refuse()
         variant, said = asked.variant(service.options.name), conversation(asked.messages, "messages")
+        form = await form_of(asked.response_format, "response_format", service)
+        if form is not None and asked.stop:
+            raise bad_request("stop is not for answers in a form, which end by themselves: leave it out", "stop")
         order = Order(
             question=said.question,
             history=said.history,
             system=said.system,
-            generation=asked.generation(
-                asked.max_completion_tokens or asked.max_tokens, service, free=variant == "free"
-            ),
+            generation=asked.generation(asked.most, service, free=variant == "free"),
             free=variant == "free",
             stop=stop_texts(asked.stop),
+            answer_alone=variant == "answer" or form is not None,
+            form=form,
         )
-        documents = ChatDocuments(asked.model, answer_alone=variant == "answer", with_usage=asked.with_usage)
-        return await answered(
-            service, request, order, documents, streams=bool(asked.stream), variant=variant, ends=DONE
-        )
+        documents = ChatDocuments(asked.model, answer_alone=order.answer_alone, with_usage=asked.with_usage)
+        return await answered(service, request, asked.copies(order), documents, streams=asked.stream, ends=DONE)
 
     return router
 
@@ -566,14 +580,12 @@ def completions_router(service: TextService) -> APIRouter:
         free = variant == "free"
         order = Order(
             prompt=asked.text(),
-            generation=asked.generation(asked.max_tokens or MAX_TOKENS, service, free=free, thinks=False),
+            generation=asked.generation(asked.most or MAX_TOKENS, service, free=free, thinks=False),
             free=free,
             stop=stop_texts(asked.stop),
         )
         documents = CompletionDocuments(asked.model, with_usage=asked.with_usage)
-        return await answered(
-            service, request, order, documents, streams=bool(asked.stream), variant=variant, ends=DONE
-        )
+        return await answered(service, request, asked.copies(order), documents, streams=asked.stream, ends=DONE)
 
     return router
 
@@ -586,28 +598,31 @@ class CompletionDocuments(Documents):
         id_, created = f"cmpl-{uuid.uuid4().hex}", int(time.time())
         self._head = {"id": id_, "object": "text_completion", "created": created, "model": model}
 
-    def whole(self, finished: Finished) -> Document:
-        document = self._document(finished.text, finished.reason, finished.to_json())
-        return {**document, "usage": usage(finished)}
+    def whole(self, texts: Sequence[Finished]) -> Document:
+        choices = [self._choice(text.text, index, text.reason, text.to_json()) for index, text in enumerate(texts)]
+        return {**self._head, "choices": choices, "usage": usage(texts)}
 
-    def piece(self, delta: Delta) -> list[Document]:
+    def piece(self, delta: Delta, index: int) -> list[Document]:
         extra: dict[str, Any] | None = {"in_fact": True} if delta.in_fact else None
         if extra is not None and delta.fact is not None:
             extra["fact"] = delta.fact.to_json()
-        return [self._chunk(self._document(delta.text, None, extra))]
+        return [self._chunk(self._choice(delta.text, index, None, extra))]
 
-    def last(self, finished: Finished) -> list[Document]:
-        chunks = [self._chunk(self._document("", finished.reason, finished.to_json()))]
-        return [*chunks, {**self._head, "choices": [], "usage": usage(finished)}] if self._with_usage else chunks
+    def last(self, finished: Finished, index: int) -> list[Document]:
+        return [self._chunk(self._choice("", index, finished.reason, finished.to_json()))]
 
-    def _document(self, text: str, reason: str | None, extra: dict[str, Any] | None) -> Document:
-        choice: Document = {"index": 0, "text": text, "logprobs": None, "finish_reason": reason}
+    def end(self, texts: Sequence[Finished]) -> list[Document]:
+        return [{**self._head, "choices": [], "usage": usage(texts)}] if self._with_usage else []
+
+    def _choice(self, text: str, index: int, reason: str | None, extra: dict[str, Any] | None) -> Document:
+        choice: Document = {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
         if extra is not None:
             choice["refactx"] = extra
-        return {**self._head, "choices": [choice]}
+        return choice
 
-    def _chunk(self, document: Document) -> Document:
-        return {**document, "usage": None} if self._with_usage else document
+    def _chunk(self, choice: Document) -> Document:
+        chunk = {**self._head, "choices": [choice]}
+        return {**chunk, "usage": None} if self._with_usage else chunk
 
 
 def models_router(name: str) -> APIRouter:

@@ -295,7 +295,8 @@ HEADERS = {
 
 
 class Gate:
-    """The checks before an application. `drains`: whether the server is about to stop; `count`: counts requests."""
+    """The checks before an application. `root`: a path before those of its routes, which proxies may pass on or leave out;
+    `drains`: whether the server is about to stop; `count`: counts requests."""
 
     def __init__(
         self,
@@ -303,6 +304,7 @@ class Gate:
         *,
         keys: Sequence[str],
         hosts: Sequence[str] | None,
+        root: str,
         max_bytes: int,
         drains: Callable[[], bool],
         log: RequestLog,
@@ -310,14 +312,17 @@ class Gate:
     ) -> None:
         self._app, self._max_bytes, self._drains, self._log, self._count = app, max_bytes, drains, log, count
         self._keys = [sha256(key.encode()).digest() for key in keys]
-        self._hosts = hosts
+        self._hosts, self._root = hosts, root
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or let the application answer it."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         headers, started = Headers(scope=scope), time.monotonic()
-        scope["path"] = scope["path"].rstrip("/") or "/"
+        path = scope["path"].rstrip("/")
+        if self._root and f"{path}/".startswith(f"{self._root}/"):  # of a proxy that passes it on
+            path = path[len(self._root) :]
+        scope["path"] = path or "/"
         given = headers.get("x-request-id", "")
         number = given if _ID.fullmatch(given) else uuid.uuid4().hex
         state: dict[str, Any] = scope.setdefault("state", {})
@@ -362,7 +367,7 @@ class Gate:
                 code="host",
             )
         path: str = scope["path"]
-        if self._keys and _KEYED.match(path) and not self._knows(headers.get("authorization", "")):
+        if self._keys and _KEYED.match(path) and not self._knows(headers):
             return ApiError(
                 401,
                 "the API key is missing or not known: send one of the server's as `Authorization: Bearer KEY`",
@@ -376,12 +381,13 @@ class Gate:
             return self._too_large()
         return None
 
-    def _knows(self, authorization: str) -> bool:
+    def _knows(self, headers: Headers) -> bool:
         """Return whether a header has a key of ours, in a time that does not depend on which."""
-        scheme, _, key = authorization.partition(" ")
-        given = sha256(key.strip().encode("latin-1")).digest()  # as it was sent
-        found = [hmac.compare_digest(given, known) for known in self._keys]
-        return any(found) and scheme.lower() == "bearer"
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        given = headers.get("api-key", ""), key if scheme.lower() == "bearer" else ""
+        digests = [sha256(one.strip().encode("latin-1")).digest() for one in given]  # as they were sent
+        found = [hmac.compare_digest(digest, known) for digest in digests for known in self._keys]
+        return any(found)
 
     def _bounded(self, receive: Receive) -> Receive:
         """Return what receives a body that is not too large and comes in time; else it raises HTTPException."""

@@ -2,32 +2,29 @@
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from refactx.server.chat import (
-    Citation,
     ContentPart,
     Documents,
     Message,
     Role,
     TextRequest,
     answered,
-    citation,
-    citations_of,
     conversation,
-    late_citations,
+    form_of,
     no_tools,
-    reasoning_of,
 )
+from refactx.server.forms import Format
 from refactx.server.http import bad_request
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import STREAMED, Document, JsonRoute
-from refactx.server.texts import Delta, Finished
+from refactx.server.texts import Citation, Delta, Finished, citation, citations_of, late_citations, reasoning_of
 
 
 class ResponseDocuments(Documents):
@@ -46,19 +43,20 @@ class ResponseDocuments(Documents):
         self._reasoning = ""
         self._annotations: list[Citation] = []
 
-    def whole(self, finished: Finished) -> Document:
-        text = finished.answer if self._answer_alone else finished.text
+    def whole(self, texts: Sequence[Finished]) -> Document:
+        (finished,) = texts
+        text = finished.content if self._answer_alone else finished.text
         self._reasons = self._reasons or bool(finished.thought)
         reasoning = reasoning_of(finished, answer_alone=self._answer_alone)
         items = [self._reasoning_item(reasoning)] if self._reasons else []
         annotations = citations_of(finished, answer_alone=self._answer_alone)
         return self._response(finished, [*items, self._message_item(text, annotations)])
 
-    def first(self) -> list[Document]:
+    def first(self, index: int) -> list[Document]:
         response = self._response(None, [])
         return [self._event(f"response.{what}", response=response) for what in ("created", "in_progress")]
 
-    def piece(self, delta: Delta) -> list[Document]:
+    def piece(self, delta: Delta, index: int) -> list[Document]:
         if delta.is_reasoning:
             self._reasons = True
             found = self._open_reasoning()
@@ -76,7 +74,7 @@ class ResponseDocuments(Documents):
         cited = citation(delta.fact) if delta.fact is not None and not delta.is_reasoning else None
         return found if cited is None else [*found, self._annotation(cited)]
 
-    def last(self, finished: Finished) -> list[Document]:
+    def last(self, finished: Finished, index: int) -> list[Document]:
         found = [*self._close_reasoning(), *self._open_message()]
         late = late_citations(finished, answer_alone=self._answer_alone)
         found += [self._annotation(one) for one in late]
@@ -222,13 +220,21 @@ class InputItem(BaseModel):
         return Message(role=self.role, content=self.content)
 
 
+class TextOptions(BaseModel):
+    """The options of the text of a response."""
+
+    model_config = ConfigDict(extra="allow")
+
+    format: Format | None = None
+
+
 class ResponseRequest(TextRequest):
     """A question, or a conversation whose next message is asked for."""
 
     input: str | list[InputItem]
     instructions: str | None = None
-    max_output_tokens: int | None = Field(default=None, ge=1)
     reasoning: dict[str, Any] | None = None
+    text: TextOptions | None = None
 
     @property
     def effort(self) -> str | None:
@@ -252,21 +258,26 @@ def responses_router(service: TextService) -> APIRouter:
         asked.refuse()
         variant = asked.variant(service.options.name)
         said = conversation(asked.messages(), "input", asked.instructions or "")
+        form = await form_of(None if asked.text is None else asked.text.format, "text.format", service)
         order = Order(
             question=said.question,
             history=said.history,
             system=said.system,
-            generation=asked.generation(asked.max_output_tokens, service, free=variant == "free"),
+            generation=asked.generation(asked.most, service, free=variant == "free"),
             free=variant == "free",
+            answer_alone=variant == "answer" or form is not None,
+            form=form,
         )
         given: dict[str, Any] = {
             "instructions": asked.instructions,
-            "max_output_tokens": asked.max_output_tokens,
+            "max_output_tokens": asked.most,
             "temperature": asked.temperature or 0.0,
             "top_p": asked.top_p or 1.0,
             "metadata": (asked.model_extra or {}).get("metadata") or {},
         }
-        documents = ResponseDocuments(asked.model, given, answer_alone=variant == "answer")
-        return await answered(service, request, order, documents, streams=bool(asked.stream), variant=variant, ends=b"")
+        if asked.text is not None:
+            given["text"] = {"format": {"type": "text"}} | asked.text.model_dump(by_alias=True, exclude_none=True)
+        documents = ResponseDocuments(asked.model, given, answer_alone=order.answer_alone)
+        return await answered(service, request, [order], documents, streams=asked.stream, ends=b"")
 
     return router

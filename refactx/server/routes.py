@@ -135,7 +135,7 @@ def query_router(service: TextService) -> APIRouter:
         async def events() -> AsyncGenerator[Document, None]:
             yield await service.compute(answer, slot)
 
-        found = await last_of(service, request, slot, events())
+        found = await last_of(service, request, [slot], events())
         return gone(request) if found is None else JsonReply(found)
 
     return router
@@ -169,8 +169,8 @@ def translate_router(service: TextService) -> APIRouter:
         slot = service.slots.take()
         events = _events(service, request, slot, chosen, asked.question)
         if asked.stream:
-            return await streamed(service, request, slot, _chunks(events))
-        found = await last_of(service, request, slot, _whole(events, "" if chosen.pack is None else chosen.pack.name))
+            return await streamed(service, request, [slot], _chunks(events))
+        found = await last_of(service, request, [slot], _whole(events, "" if chosen.pack is None else chosen.pack.name))
         return gone(request) if found is None else JsonReply(found)
 
     return router
@@ -220,13 +220,13 @@ PAGE = Path(__file__).parent / "page"
 FIRST = "index.html"
 
 
-def page_router(folder: Path = PAGE) -> APIRouter:
+def page_router(folder: Path = PAGE, root: str = "") -> APIRouter:
     """Return the routes of the files in a folder: `index.html` is `/`, `explore.html` is `/explore`, others have their
-    names. Nothing else on the disk can be asked for."""
+    names. Nothing else on the disk can be asked for. `root`: what comes before the paths that pages name."""
     router = APIRouter(include_in_schema=False)
     for file in sorted(folder.rglob("*")) if folder.is_dir() else ():
         if file.is_file():
-            router.add_api_route(_path(file.relative_to(folder)), _reply(file), response_class=FileResponse)
+            router.add_api_route(_path(file.relative_to(folder)), _reply(file, root), response_class=FileResponse)
     return router
 
 
@@ -241,9 +241,14 @@ def _path(file: Path) -> str:
     return f"/{(file.with_suffix('') if file.suffix == '.html' else file).as_posix()}"
 
 
-def _reply(file: Path) -> Callable[[], Awaitable[FileResponse]]:
-    async def reply() -> FileResponse:
-        return FileResponse(file, headers={"Cache-Control": "no-cache"})
+def _reply(file: Path, root: str) -> Callable[[], Awaitable[Response]]:
+    headers = {"Cache-Control": "no-cache"}
+
+    async def reply() -> Response:
+        if not root or file.suffix != ".html":
+            return FileResponse(file, headers=headers)
+        text = file.read_text(encoding="utf-8").replace('="/', f'="{root}/')
+        return Response(text, media_type="text/html", headers=headers)
 
     return reply
 
@@ -292,7 +297,8 @@ def assistants_app(
     if not isinstance(service.index, Index) or service.facts is None:
         return [], None
     tools = fact_server(service.index, facts=service.facts, look_up=_looks_up(service), ask=_asks(service))
-    app = http_app(tools, hosts=service.options.hosts, max_bytes=service.options.max_bytes)
+    options = service.options
+    app = http_app(tools, hosts=options.hosts, origins=options.origins, max_bytes=options.max_bytes)
     for route in app.routes:
         if isinstance(route, Route):
             route.app = _with_short_errors(route.app)

@@ -31,7 +31,8 @@ from refactx.index.open import connect
 from refactx.paths import is_file_name
 from refactx.postgres.entry import Limits
 from refactx.selection.beams import FactBeams
-from refactx.server.http import Slot, Slots, api_error
+from refactx.server.forms import Forms, JsonForm, WrittenForm
+from refactx.server.http import ApiError, Slot, Slots, api_error
 from refactx.server.texts import (
     Chunk,
     CitedFact,
@@ -47,6 +48,7 @@ from refactx.server.texts import (
     Transcripts,
     Value,
     Work,
+    answer_alone,
 )
 from refactx.walks import AnsweredQuery, TreeFacts
 
@@ -165,7 +167,7 @@ class Following:
 class Continuation:
     """How a text ended, and what it says: see `refactx.Answer`. Continuations of prompts have no `answer`.
 
-    `thought_tokens`: how many ids the thought before the answer took."""
+    `thought_tokens`: how many ids the thought before the answer took; `form`: the answer in the form that was asked for."""
 
     reason: Literal["stop", "length"]
     forced_tokens: int
@@ -175,6 +177,7 @@ class Continuation:
     confidence: float | None = None
     turns_left_out: int = 0
     thought_tokens: int = 0
+    form: WrittenForm | None = None
 
 
 class Continuing:
@@ -348,7 +351,8 @@ LOOKUP_THREADS = 4
 class Order:
     """A text that a request asks for: the answer to `question`, or if there is a `prompt`, its continuation.
 
-    `history`, `system`, `free`: as in `Asker.ask`; `stop`: texts that end it, outside of facts.
+    `history`, `system`, `free`: as in `Asker.ask`; `stop`: texts that end it, outside of facts; `answer_alone`: what stands
+    before the answer is reasoning; `form`: that of the answer, before which all else is reasoning.
     """
 
     generation: Generation
@@ -358,6 +362,8 @@ class Order:
     prompt: str | Sequence[int] | None = None
     free: bool = False
     stop: Sequence[str] = ()
+    answer_alone: bool = False
+    form: JsonForm | None = None
 
 
 class TextService:
@@ -390,7 +396,7 @@ class TextService:
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
         """The facts as queries need them; None if they are in no database."""
         self._following = Following(index, self.availability, options.refresh) if isinstance(index, Index) else None
-        self._continuing = Continuing(self.model, tokenizer, index)
+        self._continuing, self.forms = Continuing(self.model, tokenizer, index), Forms(self.model, self.asker)
         self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")
         self.lookups = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="refactx-facts")
 
@@ -412,6 +418,18 @@ class TextService:
         if not order.free:
             self.availability.check()
         return self.slots.take()
+
+    def take_slots(self, orders: Sequence[Order]) -> list[Slot]:
+        """Return a place for each of the texts of one request, as `take_slot` does, or for none of them."""
+        found = list[Slot]()
+        try:
+            for order in orders:
+                found.append(self.take_slot(order))
+        except ApiError:
+            for slot in found:
+                slot.release()
+            raise
+        return found
 
     async def look_up(self, read: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that looks up facts, in a thread. Raise what it raises."""
@@ -449,21 +467,31 @@ class TextService:
                 pass
             return live.value
 
-    async def write(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
+    def write(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
         """Write a text when its turn has come. Yield its pieces, and what it was at the end.
 
         The slot is released when it has ended; if the iteration is closed, it ends before the next pass of the model.
         Raises RefactxError as `Asker.ask` does.
         """
+        events = self._events(order, slot)
+        if order.form is not None:
+            return answer_alone(events, None)
+        return answer_alone(events, self.prompt.marker) if order.answer_alone else events
+
+    async def _events(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
         stream, facts = CountedStream(), list[CitedFact]()
         transcripts = Transcripts("" if order.free else self._trigger, order.stop, strips=order.prompt is None)
-        work: Work[TextPiece, Continuation] = lambda put, stops: self._written(order, stream, put, stops)  # noqa: E731
+        work: Work[TextPiece | str, Continuation] = lambda put, stops: self._written(order, stream, put, stops)  # noqa: E731
         async with self.live(work, slot) as live:
             record = Record()
             async for burst in live.bursts():
                 record.first = record.first or time.monotonic()
-                for passed in _joined([one for piece in burst for one in transcripts.add(piece)]):
+                form = "".join(piece for piece in burst if isinstance(piece, str))  # after all that is no form
+                chunks = [one for piece in burst if not isinstance(piece, str) for one in transcripts.add(piece)]
+                for passed in _joined([*chunks, *(transcripts.end(is_whole=True) if form else ())]):
                     yield await self._delta(passed, facts)
+                if form:
+                    yield Delta(text=form, is_form=True)
                 if transcripts.answer.is_stopped:
                     live.cancel()
             written = live.value
@@ -478,16 +506,18 @@ class TextService:
         return str(getattr(self.index, "trigger", self.prompt.trigger))
 
     def _written(
-        self, order: Order, stream: CountedStream, put: Callable[[TextPiece], None], stops: Callable[[], bool]
+        self, order: Order, stream: CountedStream, put: Callable[[TextPiece | str], None], stops: Callable[[], bool]
     ) -> Continuation:
-        """Write a text, in a thread."""
-        think = None if order.prompt is not None else order.generation.think
+        """Write a text, in a thread. What stands before a form may take half of the tokens."""
+        generation, form = order.generation, cast("WrittenForm | None", None)
+        think = None if order.prompt is not None else generation.think
         stream.begin(self.asker.stream(put, order.free, think=think))
         if order.prompt is not None:
-            return self._continuing.write(order.prompt, order.generation, order.free, stream, stops)
+            return self._continuing.write(order.prompt, generation, order.free, stream, stops)
+        most = generation.max_new_tokens
         answer = self.asker.ask(
             order.question,
-            order.generation,
+            generation if order.form is None else replace(generation, max_new_tokens=max(1, most // 2)),
             history=order.history,
             system=order.system,
             free=order.free,
@@ -496,15 +526,23 @@ class TextService:
         )
         if answer.finish_reason == "interrupted":
             stream.end()
+        elif order.form is not None:
+            left = max(1, most - (answer.tokens - answer.thought_tokens))
+            options = replace(generation, max_new_tokens=left)
+            form = self.forms.write(
+                order.form, answer, options, put, history=order.history, system=order.system, cancelled=stops
+            )
+        reason: Literal["stop", "length"] = "stop" if answer.finish_reason == "stop" else "length"
         return Continuation(
             answer=answer.answer,
             queries=answer.queries,
             confidence=answer.confidence,
-            reason="stop" if answer.finish_reason == "stop" else "length",
-            forced_tokens=answer.forced_tokens,
-            forward_passes=answer.forward_passes,
+            reason=reason if form is None else form.reason,
+            forced_tokens=answer.forced_tokens + (form.forced if form else 0),
+            forward_passes=answer.forward_passes + (form.passes if form else 0),
             turns_left_out=answer.turns_left_out,
             thought_tokens=answer.thought_tokens,
+            form=form,
         )
 
     async def _delta(self, passed: Chunk, facts: list[CitedFact]) -> Delta:
@@ -540,19 +578,20 @@ class TextService:
         return Finished(
             text=text,
             answer=answer,
-            answer_start=len(text) if start is None else start,
+            answer_start=len(text) if start is None or order.form else start,
             facts=tuple(one for one in facts if not one.in_thought or one.fact.text not in own),
             queries=written.queries,
             unknown=bool(unknown) and answer == unknown,
             confidence=written.confidence,
             reason=reason,
             prompt_tokens=stream.prompt_tokens,
-            tokens=stream.tokens,
+            tokens=stream.tokens + (written.form.tokens if written.form else 0),
             forced_tokens=written.forced_tokens,
             forward_passes=written.forward_passes,
             turns_left_out=written.turns_left_out,
             thought=transcripts.thought.text,
             thought_tokens=written.thought_tokens,
+            form=None if order.form is None else written.form.text if written.form else "",
         )
 
 

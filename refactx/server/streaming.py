@@ -8,7 +8,7 @@ import math
 import re
 from asyncio import CancelledError
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Generic, TypeVar
 
@@ -183,10 +183,10 @@ Value = TypeVar("Value")
 
 
 async def last_of(
-    service: TextService, request: Request, slot: Slot, events: AsyncGenerator[Value, None]
+    service: TextService, request: Request, slots: Sequence[Slot], events: AsyncGenerator[Value, None]
 ) -> Value | None:
-    """Return the last of the events of a request, which use `slot`; None if its client has gone. Raises ApiError."""
-    exchange = _exchange(service, request, slot, events)
+    """Return the last of the events of a request, which use `slots`; None if its client has gone. Raises ApiError."""
+    exchange = _exchange(service, request, slots, events)
     try:
         return (await exchange.all())[-1]
     except ClientGoneError:
@@ -195,13 +195,15 @@ async def last_of(
         raise api_error(error) from error
 
 
-async def streamed(service: TextService, request: Request, slot: Slot, chunks: AsyncGenerator[bytes, None]) -> Response:
-    """Return chunks, whose making uses `slot`, as a stream, which begins with the first one, or with a sign of life if
+async def streamed(
+    service: TextService, request: Request, slots: Sequence[Slot], chunks: AsyncGenerator[bytes, None]
+) -> Response:
+    """Return chunks, whose making uses `slots`, as a stream, which begins with the first one, or with a sign of life if
     that takes long.
 
     So an error before that has its status. Raises ApiError.
     """
-    events = _exchange(service, request, slot, chunks)
+    events = _exchange(service, request, slots, chunks)
     try:
         first = await events.next()
     except ClientGoneError:
@@ -216,15 +218,19 @@ async def streamed(service: TextService, request: Request, slot: Slot, chunks: A
     return EventStream(_body(events, first, request))
 
 
+Numbered = AsyncGenerator[tuple[int, Event], None]
+"""The events of the texts of one request as they come, each with the number of its text, counted from 0."""
+
+
 async def reply(
-    service: TextService, request: Request, order: Order, document: Callable[[Finished], Document]
+    service: TextService, request: Request, orders: Sequence[Order], document: Callable[[Sequence[Finished]], Document]
 ) -> Response:
-    """Return the whole text as one document. Raises ApiError."""
-    slot = service.take_slot(order)
-    finished = await last_of(service, request, slot, _noted(service.write(order, slot), service, request, order))
+    """Return whole texts as one document. Raises ApiError."""
+    slots = service.take_slots(orders)
+    finished = await last_of(service, request, slots, _ends(_events(service, request, orders, slots)))
     if finished is None:
         return gone(request)
-    if not isinstance(finished, Finished):
+    if len(finished) < len(orders):
         raise ApiError(500, "the text has no end")
     return JsonReply(document(finished))
 
@@ -232,21 +238,63 @@ async def reply(
 async def stream_reply(
     service: TextService,
     request: Request,
-    order: Order,
-    chunks: Callable[[AsyncGenerator[Event, None]], AsyncGenerator[bytes, None]],
+    orders: Sequence[Order],
+    chunks: Callable[[Numbered], AsyncGenerator[bytes, None]],
 ) -> Response:
-    """Return a text as a stream. Raises ApiError."""
-    slot = service.take_slot(order)
-    events = _noted(service.write(order, slot), service, request, order)
-    return await streamed(service, request, slot, chunks(events))
+    """Return texts as a stream. Raises ApiError."""
+    slots = service.take_slots(orders)
+    return await streamed(service, request, slots, chunks(_events(service, request, orders, slots)))
+
+
+async def _ends(events: Numbered) -> AsyncGenerator[list[Finished], None]:
+    """Yield once what the texts were at their ends, in their order."""
+    found = dict[int, Finished]()
+    async with aclosing(events):
+        async for number, event in events:
+            if isinstance(event, Finished):
+                found[number] = event
+    yield [found[number] for number in sorted(found)]
+
+
+def _events(service: TextService, request: Request, orders: Sequence[Order], slots: Sequence[Slot]) -> Numbered:
+    pairs = zip(orders, slots, strict=True)
+    return together([_noted(service.write(order, slot), service, request, order) for order, slot in pairs])
+
+
+async def together(texts: Sequence[AsyncGenerator[Value, None]]) -> AsyncGenerator[tuple[int, Value], None]:
+    """Yield the events of several texts as they come, each with the number of its text.
+
+    Raises what the first of them raises that fails; the others are then closed.
+    """
+    waited = {asyncio.ensure_future(anext(one)): number for number, one in enumerate(texts)}
+    try:
+        while waited:
+            done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            for task in sorted(done, key=waited.__getitem__):
+                number = waited.pop(task)
+                try:
+                    event = task.result()
+                except StopAsyncIteration:
+                    continue
+                waited[asyncio.ensure_future(anext(texts[number]))] = number
+                yield number, event
+    finally:
+        for task in waited:
+            task.cancel()
+        await asyncio.gather(*waited, return_exceptions=True)
+        for one in texts:
+            await one.aclose()
 
 
 def _exchange(
-    service: TextService, request: Request, slot: Slot, events: AsyncGenerator[Value, None]
+    service: TextService, request: Request, slots: Sequence[Slot], events: AsyncGenerator[Value, None]
 ) -> ClientConnection[Value]:
-    return ClientConnection(
-        request, events, service.options.keep_alive, lambda: None if slot.is_used else slot.release()
-    )
+    def release() -> None:
+        for slot in slots:
+            if not slot.is_used:
+                slot.release()
+
+    return ClientConnection(request, events, service.options.keep_alive, release)
 
 
 async def _body(events: ClientConnection[bytes], first: bytes | None, request: Request) -> AsyncGenerator[bytes, None]:
@@ -291,11 +339,12 @@ async def _noted(
     async with aclosing(events):
         async for event in events:
             if isinstance(event, Finished):
+                noted = request.state.log  # of other texts of the request
                 note(
                     request,
                     prompt_tokens=event.prompt_tokens,
-                    tokens=event.tokens,
-                    facts=len(event.facts),
+                    tokens=noted.get("tokens", 0) + event.tokens,
+                    facts=noted.get("facts", 0) + len(event.facts),
                     finish_reason=event.reason,
                 )
                 if logs_text:

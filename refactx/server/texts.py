@@ -27,7 +27,8 @@ class ServerOptions:
     """How a server answers.
 
     `name`: the name of its model; `keys`: the API keys that it accepts, none: everybody may ask; `hosts`: the names
-    under which browsers may reach it, None: any. `grace`: for how many seconds running texts may continue after
+    under which browsers may reach it, None: any; `origins`: the sites whose pages may ask it, `*`: any. `root`: the path of
+    its addresses behind a proxy, such as `/kb`. `grace`: for how many seconds running texts may continue after
     SIGTERM; `keep_alive`: after how many seconds of silence a stream has a comment; `refresh`: after how many it
     shows what was appended to the index and forgotten. `think`: as in `refactx.Generation`, for requests that do not
     say. `logs_text`: whether logs have questions and answers.
@@ -38,6 +39,8 @@ class ServerOptions:
     name: str
     keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] | None = None
+    origins: tuple[str, ...] = ()
+    root: str = ""
     max_running: int = option(16, "Write N texts at once.", least=1, group="Limits")
     max_waiting: int = option(64, "Let N requests wait.", least=0, group="Limits")
     max_tokens: int = option(MAX_NEW_TOKENS, "At most N tokens per answer.", least=1, group="Limits")
@@ -101,12 +104,14 @@ class CitedFact:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
     """The next piece of a text. `in_fact`: it is part of a fact; `fact`: the one that ends with it; `is_reasoning`: it
-    stands before the answer, such as in a thought, and is no part of the content."""
+    stands before the answer, such as in a thought, and is no part of the content; `is_form`: it is part of the answer in the
+    form that was asked for."""
 
     text: str
     in_fact: bool = False
     fact: CitedFact | None = None
     is_reasoning: bool = False
+    is_form: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +120,8 @@ class Finished:
 
     `text`: all of it after the `thought`, which took `thought_tokens`; `answer`: its final answer, empty if there is
     none; `answer_start`: where the marker before it begins; `facts`: those in it; `queries`: those in it with their
-    answers; `unknown`: whether the answer is that the facts do not tell; `confidence`: as in `refactx.Answer`.
+    answers; `unknown`: whether the answer is that the facts do not tell; `confidence`: as in `refactx.Answer`; `form`: the
+    answer in the form that was asked for, such as JSON, None if none was.
     """
 
     text: str
@@ -133,6 +139,12 @@ class Finished:
     turns_left_out: int
     thought: str = ""
     thought_tokens: int = 0
+    form: str | None = None
+
+    @property
+    def content(self) -> str:
+        """The answer alone, in the form that was asked for."""
+        return self.answer if self.form is None else self.form
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -144,6 +156,56 @@ class Finished:
             "forward_passes": self.forward_passes,
             "turns_left_out": self.turns_left_out,
         }
+
+
+Citation = dict[str, Any]
+
+
+def citation(fact: CitedFact, span: tuple[int, int] | None = None) -> Citation | None:
+    """Return a fact as a flat `url_citation`, as the API of responses has it; None for a fact without a page.
+
+    `span`: where it stands, by default in the whole text.
+    """
+    if fact.url is None:
+        return None
+    start, stop = span or (fact.start, fact.stop)
+    return {"type": "url_citation", "start_index": start, "end_index": stop, "url": fact.url, "title": fact.title}
+
+
+def nested(flat: Citation) -> Citation:
+    """Return a citation as the API of chat completions has it.
+
+    >>> nested({"type": "url_citation", "url": "https://example.org"})
+    {'type': 'url_citation', 'url_citation': {'url': 'https://example.org'}}
+    """
+    return {"type": flat["type"], flat["type"]: {name: value for name, value in flat.items() if name != "type"}}
+
+
+def citations(facts: Sequence[CitedFact], content: str | None = None) -> list[Citation]:
+    """Return the facts of a text that have pages as flat citations.
+
+    `content`: if it is an answer alone, which the facts prove: then each stands for all of it.
+    """
+    span = None if content is None else (0, len(content))
+    return [found for fact in facts if (found := citation(fact, span)) is not None]
+
+
+def citations_of(finished: Finished, *, answer_alone: bool) -> list[Citation]:
+    """Return the citations of a text that has ended, for the content that clients get, in the order of a stream."""
+    own = [] if answer_alone else [fact for fact in finished.facts if not fact.in_thought]
+    return [*citations(own), *late_citations(finished, answer_alone=answer_alone)]
+
+
+def late_citations(finished: Finished, *, answer_alone: bool) -> list[Citation]:
+    """Return the citations of facts that stand before the content, and prove all of it: none if that is empty."""
+    content = finished.content if answer_alone else finished.text
+    return citations([fact for fact in finished.facts if answer_alone or fact.in_thought], content) if content else []
+
+
+def reasoning_of(finished: Finished, *, answer_alone: bool) -> str:
+    """Return the thought, and for the answer alone the text before that too: all of it, if there is no answer."""
+    before = finished.text[: finished.answer_start].rstrip() if answer_alone else ""
+    return "\n\n".join(part for part in (finished.thought, before) if part)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -383,10 +445,11 @@ class Transcripts:
         return [replace(one, in_thought=True) for one in passed]
 
 
-async def answer_alone(events: AsyncGenerator[Event, None], marker: str) -> AsyncGenerator[Event, None]:
+async def answer_alone(events: AsyncGenerator[Event, None], marker: str | None) -> AsyncGenerator[Event, None]:
     """Yield the text before the last `marker` that begins a line as reasoning, and after it the final answer as content.
 
-    A marker inside a fact does not count. A thought comes first, and two line ends before other reasoning.
+    Without a marker, the content is the answer in the form that was asked for, and all before it is reasoning. A marker
+    inside a fact does not count. A thought comes first, and two line ends before other reasoning.
     """
     line, held, gap = "", "", ""  # of the current line: what was yielded; what is held from there on
 
@@ -398,12 +461,15 @@ async def answer_alone(events: AsyncGenerator[Event, None], marker: str) -> Asyn
     async with aclosing(events):
         async for event in events:
             if isinstance(event, Finished):
-                if marker_start(line + held, marker) is None and held.strip():
+                if marker and marker_start(line + held, marker) is None and held.strip():
                     yield reasoning(held.rstrip())
-                if event.answer:
+                if event.answer and event.form is None:
                     yield Delta(text=event.answer)
                 yield event
                 return
+            if event.is_form:
+                yield event
+                continue
             if event.is_reasoning:
                 gap = "\n\n"
                 yield event
@@ -415,7 +481,7 @@ async def answer_alone(events: AsyncGenerator[Event, None], marker: str) -> Asyn
                 yield reasoning(event.text, in_fact=True, fact=event.fact)
                 continue
             whole = line + held + event.text
-            at = _where(whole, marker)
+            at = len(whole) if marker is None else _where(whole, marker)
             if at > len(line):
                 yield reasoning(whole[len(line) : at])
             line, held = whole[whole.rfind("\n", 0, at) + 1 : at], whole[at:]

@@ -6,7 +6,7 @@ from typing import Any
 import httpx2
 import openai
 import pytest
-from support.server.running import PROMPT, Running, asker_alone, said
+from support.server.running import PROMPT, Running, asker_alone, running, said
 from support.tiny_asker import FACTS, chat_tokenizer
 
 from refactx.ask.prompt import Example
@@ -57,6 +57,35 @@ def test_a_stream_is_the_whole_text_in_pieces(tiny: Running, model: str, options
     assert chunks[-1].usage == whole.usage or "stop" in options  # a text may be some tokens ahead of its end
     assert [chunk.usage for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
     assert chunks[-2].choices[0].finish_reason == whole.choices[0].finish_reason
+
+
+def test_several_texts_are_those_of_seeds_that_count_up(tiny: Running) -> None:
+    asked: dict[str, Any] = {"model": "tiny", "messages": said("hello Fact:"), "max_tokens": 30, "temperature": 0.9}
+    create = tiny.openai().chat.completions.create
+    alone = [create(**asked, seed=seed) for seed in (5, 6, 7)]
+    whole = create(**asked, seed=5, n=3)
+    assert [choice.index for choice in whole.choices] == [0, 1, 2]
+    texts = [choice.message.content for choice in whole.choices]
+    assert texts == [one.choices[0].message.content for one in alone]
+    assert len({*texts}) > 1
+    numbers = [one.usage for one in alone if one.usage is not None]
+    assert whole.usage is not None
+    assert whole.usage.prompt_tokens == numbers[0].prompt_tokens
+    assert whole.usage.completion_tokens == sum(number.completion_tokens for number in numbers)
+    chunks = list(create(**asked, seed=5, n=3, stream=True, stream_options={"include_usage": True}))
+    for number, text in enumerate(texts):
+        own = [chunk.choices[0] for chunk in chunks[:-1] if chunk.choices[0].index == number]
+        assert "".join(choice.delta.content or "" for choice in own) == text
+        assert own[-1].finish_reason == whole.choices[number].finish_reason
+    assert (chunks[-1].choices, chunks[-1].usage) == ([], whole.usage)
+
+
+def test_several_texts_take_as_many_places(tiny: Running) -> None:
+    with running(max_running=1, max_waiting=1) as server:
+        asked = {"model": "tiny", "messages": said("hello"), "max_tokens": 3, "temperature": 1}
+        assert len(server.post("/v1/chat/completions", {**asked, "n": 2}).json()["choices"]) == 2
+        assert server.post("/v1/chat/completions", {**asked, "n": 3}).status_code == 429
+        assert (server.service.slots.running, server.service.slots.waiting) == (0, 0)
 
 
 def test_a_stream_ends_with_done_and_has_a_comment_in_silences(tiny: Running) -> None:
@@ -135,9 +164,8 @@ def test_options_are_those_of_generation(tiny: Running) -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"n": 2}, "n"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"response_format": {"type": "json_object"}, "stop": "a"}, "stop"),
         ({"logprobs": True}, "logprobs"),
         ({"logit_bias": {"1": 2}}, "logit_bias"),
         ({"presence_penalty": 0.5}, "presence_penalty"),

@@ -57,7 +57,6 @@ NEUTRAL: dict[str, Any] = {
     "logit_bias": {},
 }
 REFUSALS: dict[str, Any] = {
-    "n": 2,
     "best_of": 2,
     "echo": True,
     "suffix": "x",
@@ -68,6 +67,11 @@ REFUSALS: dict[str, Any] = {
     "frequency_penalty": 0.5,
     "logit_bias": {"1": 2},
     "top_k": 5,
+    "repeat_penalty": 1.1,
+    "bad_words": ["no"],
+    "chat_template_kwargs": {"enable_thinking": True},
+    "continue_final_message": True,
+    "grammar": "root ::= [0-9]",
     "response_format": {"type": "json_object"},
     "text.format": {"type": "json_schema", "name": "x", "schema": {}},
     "guided_json": {"type": "object"},
@@ -114,12 +118,27 @@ def test_what_cannot_change_a_text_is_ignored(tiny: Running, route: str) -> None
     assert answered(tiny, route, IGNORED | NEUTRAL) == answered(tiny, route, {})
 
 
-@pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize(
+    ("route", "name"),
+    [
+        (route, name)
+        for route in ROUTES
+        for name in REFUSALS
+        if (route, name) not in (("chat/completions", "response_format"), ("responses", "text.format"))
+    ],
+)
 def test_what_would_is_refused_by_name(tiny: Running, route: str, name: str) -> None:
     field, _, inner = name.partition(".")
     message, param = refused(tiny, route, {field: {inner: REFUSALS[name]} if inner else REFUSALS[name]})
     assert (message, param) == (f"{name} is not supported by this server: leave it out", name)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
+def test_the_most_tokens_have_three_names(tiny: Running, route: str, name: str) -> None:
+    asked = {key: value for key, value in ROUTES[route].items() if not key.startswith("max_")}
+    usage = tiny.post(f"/v1/{route}", {**asked, name: 2}).json()["usage"]
+    assert (usage.get("completion_tokens") or usage["output_tokens"]) == 2
 
 
 @pytest.mark.parametrize("route", ["chat/completions", "responses"])
@@ -190,6 +209,14 @@ def test_conversations_with_tools_are_refused_in_one_sentence(
         ("chat/completions", {"stop": [1]}, "stop.0 has to be a valid string"),
         ("chat/completions", {"refactx": {"beams": 3}}, "refactx.beams is not known: leave it out"),
         ("completions", {"prompt": {"a": 1}}, "prompt has to be a valid string or a valid list"),
+        ("chat/completions", {"n": 17, "temperature": 1}, "n has to be less than or equal to 16"),
+        ("completions", {"n": 0}, "n has to be greater than or equal to 1"),
+        (
+            "chat/completions",
+            {"n": 2},
+            "n is 2, but without a temperature all texts are the same: give one above 0",
+        ),
+        ("responses", {"n": 2, "temperature": 1}, "n is not supported by this server: leave it out"),
         ("completions", {"temperature": 3}, "temperature has to be less than or equal to 2"),
         (
             "responses",

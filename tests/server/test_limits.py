@@ -121,7 +121,15 @@ def test_only_those_with_a_key_may_ask() -> None:
         for key in ("one", "schlüssel"):
             known = {b"Authorization": b"Bearer " + key.encode()}
             assert httpx2.get(f"{server.url}/v1/models", headers=known).status_code == 200
-        for headers in ({}, {"Authorization": "Bearer two"}, {"Authorization": "Basic one"}, {"Authorization": "one"}):
+            assert httpx2.get(f"{server.url}/v1/models", headers={b"api-key": key.encode()}).status_code == 200
+        for headers in (
+            {},
+            {"Authorization": "Bearer two"},
+            {"api-key": "two"},
+            {"api-key": ""},
+            {"Authorization": "Basic one"},
+            {"Authorization": "one"},
+        ):
             for path in ("/v1/models", "/metrics", "/openapi.json", "/v1/nothing"):
                 reply = server.get(path, headers=headers)
                 assert (reply.status_code, reply.json()["error"]["code"]) == (401, "invalid_api_key")
@@ -165,6 +173,37 @@ def test_a_page_of_another_site_cannot_reach_it_by_a_name_of_its_own() -> None:
             f"{server.url}/v1/chat/completions", content=json.dumps(BODY), headers={"Content-Type": "text/plain"}
         )
         assert text.status_code == 400
+
+
+def test_pages_of_sites_that_are_allowed_may_ask() -> None:
+    site, path = "https://app.example.org", "/v1/chat/completions"
+    with running(keys=("one",), origins=(site,)) as server:
+        wanted = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization, x-a"}
+        asked = httpx2.options(f"{server.url}{path}", headers={"Origin": site, **wanted})
+        assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (200, site)
+        assert "authorization" in asked.headers["access-control-allow-headers"]
+        for key, status in (("one", 200), ("two", 401)):  # pages may read why they are refused
+            headers = {"Origin": site, "Authorization": f"Bearer {key}"}
+            reply = server.post(path, BODY, headers=headers)
+            assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (status, site)
+        other = {"Origin": "https://evil.example"}
+        assert httpx2.options(f"{server.url}{path}", headers={**other, **wanted}).status_code == 400
+        reply = server.get("/v1/models", headers={**other, "api-key": "one"})
+        assert "access-control-allow-origin" not in reply.headers
+
+
+def test_a_proxy_may_put_a_path_before_all_others_and_pass_it_on_or_not() -> None:
+    with running(keys=("one",), root="/kb") as server:
+        for root in ("", "/kb"):
+            assert server.get(f"{root}/v1/models").status_code == 401
+            assert server.get(f"{root}/v1/models/", headers={"api-key": "one"}).status_code == 200
+            page = server.get(f"{root}/").text
+            addresses = re.findall(r'(?:href|src)="(/[^"]*)"', page)
+            assert {server.get(address).status_code for address in addresses} == {200}
+            assert all(address.startswith("/kb/") for address in addresses)
+        assert server.get("/kb").text == page
+        assert server.get("/kbv1/models").status_code == 404
+        assert server.get("/openapi.json", headers={"api-key": "one"}).json()["servers"] == [{"url": "/kb"}]
 
 
 def test_a_slash_at_the_end_of_a_path_changes_nothing(tiny: Running) -> None:
@@ -275,7 +314,7 @@ def test_requests_have_ids_and_the_log_has_no_questions_unless_it_should() -> No
             line = lines["mine-1"]
             assert (line["status"], line["method"], line["path"]) == (200, "POST", "/v1/chat/completions")
             assert (line["tokens"], line["finish_reason"], line["facts"] > 0) == (40, "length", True)
-            assert lines[other.headers["x-request-id"]]["error"].startswith("n is not supported")
+            assert lines[other.headers["x-request-id"]]["error"].startswith("n is 3, but without a temperature")
             assert ("hello" in server.log.getvalue()) == logs_text
             assert ("question" in line) == ("text" in line) == logs_text
 

@@ -89,7 +89,7 @@ def test_instructions_and_earlier_items_are_those_of_the_asker(tiny: Running) ->
     [
         {"tools": [{"type": "web_search"}]},
         {"previous_response_id": "resp_1"},
-        {"text": {"format": {"type": "json_object"}}},
+        {"text": {"format": {"type": "json_schema"}}},
         {"background": True},
         {"input": ""},
         {"input": []},

@@ -113,4 +113,8 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
     assert "add --pack" in complains("serve", "--model", "demo", "--run-on", "store")
     assert "has no key" in complains("serve", "--model", "demo", "--api-key-file", empty)
     assert "--allow-host 'http://a' is no name" in complains("serve", "--model", "demo", "--allow-host", "http://a")
+    assert "--allow-origin 'app.example.org' is no site" in complains(
+        "serve", "--model", "demo", "--allow-origin", "app.example.org"
+    )
+    assert "--root-path 'kb' is no path" in complains("serve", "--model", "demo", "--root-path", "kb")
     assert "cannot listen at" in complains("serve", "--model", "demo", "--host", "203.0.113.7", "--no-auth")

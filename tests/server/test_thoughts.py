@@ -1,5 +1,6 @@
 """Thoughts of models by clients of OpenAI's API: beside the content, whole and in streams."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,6 +90,22 @@ def test_a_response_has_the_thought_as_an_item(thinks: tuple[Running, Script], m
     pieces = [event.delta for event in events if event.type == "response.reasoning_summary_text.delta"]
     assert "".join(pieces).rstrip() == first.summary[0].text
     assert [event.output_index for event in events if event.type == "response.output_item.added"] == [0, 1]
+
+
+def test_json_comes_after_the_thought_and_the_text(thinks: tuple[Running, Script]) -> None:
+    server, _ = thinks
+    schema = {"items": {"x-refactx": "object"}, "type": "array", "minItems": 1, "maxItems": 1}
+    form: Any = {"type": "json_schema", "json_schema": {"name": "found", "schema": schema}}
+    create = server.openai().chat.completions.create
+    whole: Any = create(**asked(response_format=form)).choices[0].message
+    assert whole.reasoning_content == f"{THOUGHT}\n\n{CONTENT}"
+    assert json.loads(whole.content) in (["b"], ["c"])
+    deltas: list[Any] = [chunk.choices[0].delta for chunk in create(**asked(response_format=form), stream=True)]
+    pieces = [getattr(delta, "reasoning_content", None) or "" for delta in deltas]
+    assert ("".join(pieces).rstrip(), "".join(delta.content or "" for delta in deltas)) == (
+        whole.reasoning_content,
+        whole.content,
+    )
 
 
 def test_a_thought_is_asked_for_in_three_ways(thinks: tuple[Running, Script]) -> None:

@@ -4,11 +4,13 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refactx.decoding.stream import TextPiece
 from refactx.fact import Fact
+from refactx.server.streaming import together
 from refactx.server.texts import Chunk, Delta, Event, Finished, Transcript, answer_alone
 
 FACT = Fact("A", "b.x", "c\nAnswer: d", "<A> <b.x> <c\nAnswer: d> .", (0, 5))
@@ -138,3 +140,43 @@ def _after(parts: list[str | Fact], at: int) -> list[str | Fact]:
             found.append(part)
         begin += len(part) if isinstance(part, str) else len(part.text) + 1
     return found
+
+
+async def counted(most: int, ended: list[int], fails: bool = False) -> AsyncGenerator[int, None]:
+    """Numbers up to `most`, and then an error, if it `fails`. `ended`: has `most` at its end."""
+    try:
+        for number in range(most):
+            await asyncio.sleep(0)
+            yield number
+        if fails:
+            raise ValueError
+    finally:
+        ended.append(most)
+
+
+def test_events_of_several_texts_come_in_the_order_of_each() -> None:
+    async def all_of() -> list[tuple[int, int]]:
+        return [event async for event in together([counted(most, []) for most in (3, 0, 2)])]
+
+    found = asyncio.run(all_of())
+    assert sorted(found) == [(0, 0), (0, 1), (0, 2), (2, 0), (2, 1)]
+    assert [event for number, event in found if number == 0] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_if_one_text_fails_or_nobody_reads_on_all_are_closed(fails: bool) -> None:
+    ended: list[int] = []
+
+    async def some() -> None:
+        events = together([counted(1, ended, fails), counted(1000, ended)])
+        async for _, event in events:
+            if not fails and event:
+                break
+        await events.aclose()
+
+    if fails:
+        with pytest.raises(ValueError):
+            asyncio.run(some())
+    else:
+        asyncio.run(some())
+    assert sorted(ended) == [1, 1000]

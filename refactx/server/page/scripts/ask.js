@@ -2,6 +2,7 @@
 
 import { say } from "./element.js";
 import { showExamples } from "./examples.js";
+import { root } from "./names.js";
 import { errorNotice } from "./notice.js";
 import { get } from "./server.js";
 import { Turn, questionUrl } from "./turn.js";
@@ -118,7 +119,7 @@ function startAnew() {
     turnsRoot.replaceChildren();
     main.setAttribute("data-empty", "");
     renew.hidden = true;
-    history.replaceState(null, "", "/");
+    history.replaceState(null, "", `${root}/`);
     document.title = "Ask · ReFactX";
     say("New conversation");
     question.focus();

@@ -2,7 +2,7 @@
 
 import { counted, element, isolated, say } from "./element.js";
 import { nearList, propertyHead, propertyList, subjectHead, subjectList, valueList } from "./explore_lists.js";
-import { exploreUrl, split } from "./names.js";
+import { exploreUrl, root, split } from "./names.js";
 import { errorNotice, waitingNotice } from "./notice.js";
 import { get } from "./server.js";
 
@@ -184,7 +184,7 @@ function reveal(heading) {
 document.addEventListener("click", (event) => {
     const link = event.target instanceof Element ? event.target.closest("a") : null;
     const isPlain = event.button === 0 && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);
-    if (link?.getAttribute("href").startsWith("/explore?") && isPlain) {
+    if (link?.getAttribute("href").startsWith(`${root}/explore?`) && isPlain) {
         event.preventDefault();
         go(link.getAttribute("href"));
     }

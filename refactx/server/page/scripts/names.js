@@ -2,6 +2,9 @@
 
 import { element, isolated } from "./element.js";
 
+/** The path before the server's own, without a slash at its end: empty, or what a proxy has put there. */
+export const root = new URL("..", import.meta.url).pathname.slice(0, -1);
+
 /** Split a name: `Alaska (state of the USA)` is `{label: "Alaska", about: "state of the USA"}`. */
 export function split(name) {
     if (name.endsWith(")")) {
@@ -49,7 +52,7 @@ export function exploreUrl(subject, predicate = "", prefix = "") {
         }
     }
     const query = wanted.toString();
-    return query ? `/explore?${query}` : "/explore";
+    return query ? `${root}/explore?${query}` : `${root}/explore`;
 }
 
 /** Return the page of a fact: its statement on Wikidata, or else its place in this index. */

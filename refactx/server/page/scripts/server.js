@@ -2,6 +2,7 @@
 
 import { askForKey, keyHeaders } from "./key.js";
 import { events } from "./events.js";
+import { root } from "./names.js";
 
 /** An error with a message for people. `status`: of HTTP, 0 without a reply; `seconds`: after which to ask again. */
 export class ServerError extends Error {
@@ -59,7 +60,7 @@ export async function* stream(path, document, signal) {
 export async function unready() {
     let status = "";
     try {
-        status = (await (await fetch("/ready")).json()).status;
+        status = (await (await fetch(`${root}/ready`)).json()).status;
     } catch {
         return "The server cannot be reached.";
     }
@@ -81,7 +82,7 @@ async function request(path, given) {
         const sent = keyHeaders();
         let reply;
         try {
-            reply = await fetch(path, { ...given, headers: { ...given.headers, ...sent } });
+            reply = await fetch(`${root}${path}`, { ...given, headers: { ...given.headers, ...sent } });
         } catch (error) {
             if (error.name === "AbortError") {
                 throw error;

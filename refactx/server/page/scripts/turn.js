@@ -4,6 +4,7 @@ import { Column } from "./column.js";
 import { copyButton } from "./copy.js";
 import { element } from "./element.js";
 import { markdownOf } from "./markdown.js";
+import { root } from "./names.js";
 
 export class Turn {
     /** `again`: called to ask the question once more, after an error. */
@@ -62,5 +63,5 @@ export function questionUrl(question, compares = false) {
     if (compares) {
         wanted.set("compare", "1");
     }
-    return `/?${wanted}`;
+    return `${root}/?${wanted}`;
 }
