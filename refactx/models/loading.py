@@ -128,6 +128,14 @@ def load_chat_tokenizer(name: str) -> Any:
     return tokenizer
 
 
+def skeleton(name: str) -> Any:
+    """Return the model of `name` as `load_model` does, without weights: its tensors have shapes alone.
+
+    Raises ModelError as `load_model` does, and for a GGUF file.
+    """
+    return _load(name, _local(name), _auto_skeleton)
+
+
 def _device(name: str) -> str:
     """Return the name of a device that this machine has. Raise ModelError if it has no such device."""
     import torch  # seconds
@@ -253,6 +261,16 @@ def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch
     if dtype == AUTO and on_cpu and not quantised and model.num_parameters() <= FLOAT32_PARAMETERS:
         model = model.float()
     return (model if quantised or is_mapped else model.to(device)).eval()
+
+
+def _auto_skeleton(source: str, options: dict[str, Any]) -> Any:
+    import torch  # seconds
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    causal: Any = AutoModelForCausalLM  # it has no types
+    config = AutoConfig.from_pretrained(source, **options)
+    with torch.device("meta"):
+        return causal.from_config(config)
 
 
 def check_adapter(adapter: str | Path, model: str, tokenizer: Any) -> None:
