@@ -15,6 +15,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from refactx.ask.asker import facts_of
 from refactx.ask.prompt import Prompt
 from refactx.decoding.machine import Machine
@@ -75,11 +77,11 @@ class Taught:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
-    """The `ids` of a conversation with its answer; `places`: which of them the model decides; `allowed`: for each of these,
-    the ids that may stand there, int32[n], or None: any."""
+    """The `ids` of a conversation with its answer, int32[length]; `places`: which of them the model decides, int32[n];
+    `allowed`: for each of these, the ids that may stand there, int32[m], or None: any."""
 
-    ids: Sequence[int]
-    places: Sequence[int]
+    ids: Tokens
+    places: Tokens
     allowed: Sequence[Tokens | None]
 
 
@@ -177,7 +179,7 @@ class Teacher:
             raise _LeftOutError("its text has other facts than its own")
         if len(ids) > self._longest:
             raise _LeftOutError(f"its text has more than {self._longest} tokens")
-        return Lesson(ids, places, allowed)
+        return Lesson(np.array(ids, np.int32), np.array(places, np.int32), allowed)
 
     def _made(self, questions: Sequence[Taught], left_out: dict[str, list[int]]) -> Iterator[Lesson]:
         for one in questions:

@@ -73,7 +73,7 @@ def decision_loss(
 def collate(lessons: Sequence[Lesson]) -> dict[str, torch.Tensor]:
     """Return one lesson as tensors: `input_ids`, int64[1, length], `places`, int64[n], and what `decision_loss` takes."""
     [lesson] = lessons
-    ids, places = torch.tensor([list(lesson.ids)]), torch.tensor(list(lesson.places))
+    ids, places = torch.from_numpy(lesson.ids).long()[None], torch.from_numpy(lesson.places).long()
     few = [np.empty(0, np.int64) if one is None else one.astype(np.int64) for one in lesson.allowed]
     sizes = torch.tensor([len(one) for one in few])
     allowed = torch.from_numpy(np.concatenate(few))
@@ -191,7 +191,7 @@ class Training:
         """Return what tells a run from others: the same one is continued."""
         digest = sha256()
         for lesson in (*lessons.train, *lessons.aside):
-            digest.update(np.array([len(lesson.ids), *lesson.ids], np.int64).tobytes())
+            digest.update(len(lesson.ids).to_bytes(4) + lesson.ids.tobytes())
         options = {name: value for name, value in asdict(self.options).items() if name != "device"}
         return {"model": self.model, "index": self.index.name, "texts": digest.hexdigest(), **options}
 
@@ -217,10 +217,15 @@ class Training:
 
     def _check_memory(self) -> None:
         """Raise ModelError if weights, adapter and optimizer need more memory than is free."""
-        device, model = self.options.device, skeleton(self.model)
+        try:
+            device, model = self.options.device, skeleton(self.model)
+        except ModelError:  # of a kind that cannot be made without weights
+            return
         on_gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
         weights, layers = model.num_parameters(), _linear(model)
-        size = 4 if not on_gpu and weights <= FLOAT32_PARAMETERS else 2
+        size = 4.0 if not on_gpu and weights <= FLOAT32_PARAMETERS else 2.0
+        if getattr(model.config, "quantization_config", None) is not None:
+            size = 0.5
         adapter = self.options.rank * sum(one.in_features + one.out_features for one in layers)
         needed = size * weights + 16 * adapter  # float32: weights, gradients, two moments
         free = torch.cuda.mem_get_info()[0] if on_gpu else free_memory()

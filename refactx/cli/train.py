@@ -48,7 +48,7 @@ def train(file: Path, model: str, index: str, out: Path, prompt: str | None, db:
             model=model,
             index=opened,
             prompt=template,
-            out=out,
+            out=out.resolve(),
             options=options,
             source={"file": str(file), "sha256": sha256(file.read_bytes()).hexdigest(), "questions": len(questions)},
             say=lambda line: click.echo(line, err=True),

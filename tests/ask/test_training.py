@@ -105,19 +105,20 @@ def test_a_text_is_what_decoding_writes_and_its_decisions_are_what_the_tree_leav
     machine = Machine(index)
     for one in QUESTIONS:
         lesson, prompt = teacher().lesson(one), PROMPT.ids(chat_tokenizer(), one.question)
-        assert lesson.ids[: len(prompt)] == prompt
-        assert index.tokenizer.decode(lesson.ids[len(prompt) :]) == f"Fact: {one.facts[0]} .\nAnswer: {one.answers[0]}"
-        assert lesson.ids[-1] == tiny_tokenizer().eos_token_id
-        assert [fact.text for fact in machine.facts(lesson.ids, len(prompt))] == [f"{one.facts[0]} ."]
-        state, decided = machine.start(prompt), dict(zip(lesson.places, lesson.allowed, strict=True))
-        for place in range(len(prompt), len(lesson.ids)):
+        ids = lesson.ids.tolist()
+        assert ids[: len(prompt)] == prompt
+        assert index.tokenizer.decode(ids[len(prompt) :]) == f"Fact: {one.facts[0]} .\nAnswer: {one.answers[0]}"
+        assert ids[-1] == tiny_tokenizer().eos_token_id
+        assert [fact.text for fact in machine.facts(ids, len(prompt))] == [f"{one.facts[0]} ."]
+        state, decided = machine.start(prompt), dict(zip(lesson.places.tolist(), lesson.allowed, strict=True))
+        for place in range(len(prompt), len(ids)):
             may = machine.allowed(state)
             assert (place in decided) == (may is None or len(may) > 1)
             if place in decided:
                 found = decided[place]
                 assert (found is None) == (may is None)
                 assert found is None or (may is not None and np.array_equal(found, may))
-            state = machine.advance(state, lesson.ids[place], place)
+            state = machine.advance(state, ids[place], place)
 
 
 def test_what_is_forced_and_what_was_asked_have_no_gradient() -> None:
@@ -126,7 +127,7 @@ def test_what_is_forced_and_what_was_asked_have_no_gradient() -> None:
     logits = torch.randn(len(lesson.ids), 400, requires_grad=True)
     loss = decision_loss(logits[inputs["places"] - 1], inputs["targets"], inputs["allowed"], inputs["sizes"])
     [gradient] = torch.autograd.grad(loss, [logits])
-    assert gradient.any(1).nonzero().flatten().tolist() == [place - 1 for place in lesson.places]
+    assert gradient.any(1).nonzero().flatten().tolist() == (lesson.places - 1).tolist()
 
 
 def test_questions_without_an_answer_are_taught_the_words_for_it() -> None:
@@ -152,7 +153,7 @@ def test_parts_decide_what_is_learned_and_a_seed_what_is_kept_aside_without_them
     assert (len(made.train), len(made.aside)) == (3, len(QUESTIONS))
     one, same, other = (teacher().lessons(QUESTIONS, replace(OPTIONS, seed=seed)) for seed in (0, 0, 4))
     assert (len(one.train), len(one.aside)) == (len(QUESTIONS) - 1, 1)
-    ids, again, others = ([lesson.ids for lesson in made.train] for made in (one, same, other))
+    ids, again, others = ([lesson.ids.tolist() for lesson in made.train] for made in (one, same, other))
     assert ids == again != others
 
 
