@@ -156,6 +156,7 @@ class Training:
         tokenizer = load_chat_tokenizer(self.model)
         check_tokenizer(self.index, tokenizer)
         end, options = _end_of_turn(tokenizer), self.options
+        self.say(f"making the texts of {counted(len(questions), 'question')}")
         lessons = Teacher(self.index, self.prompt, tokenizer, end, options.max_length).lessons(questions, options)
         run = self._described(lessons)
         if done is not None:
@@ -183,7 +184,7 @@ class Training:
             if not out.exists() or (out.is_dir() and not any(out.iterdir())):
                 return None
             report: dict[str, Any] = json.loads((out / REPORT).read_text(encoding="utf-8"))
-            return report if report["run"] else None
+            return report if report["run"]["texts"] else None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{out} is there, and holds no adapter of this command: give another --out") from error
 
@@ -191,7 +192,8 @@ class Training:
         """Return what tells a run from others: the same one is continued."""
         digest = sha256()
         for lesson in (*lessons.train, *lessons.aside):
-            digest.update(len(lesson.ids).to_bytes(4) + lesson.ids.tobytes())
+            sizes = [len(lesson.ids), *(0 if one is None else len(one) for one in lesson.allowed)]
+            digest.update(np.array(sizes, np.int32).tobytes() + lesson.ids.tobytes() + lesson.places.tobytes())
         options = {name: value for name, value in asdict(self.options).items() if name != "device"}
         return {"model": self.model, "index": self.index.name, "texts": digest.hexdigest(), **options}
 
@@ -221,7 +223,7 @@ class Training:
             device, model = self.options.device, skeleton(self.model)
         except ModelError:  # of a kind that cannot be made without weights
             return
-        on_gpu = device == "cuda" or (device == "auto" and torch.cuda.is_available())
+        on_gpu = device in ("auto", "cuda") and torch.cuda.is_available()
         weights, layers = model.num_parameters(), _linear(model)
         size = 4.0 if not on_gpu and weights <= FLOAT32_PARAMETERS else 2.0
         if getattr(model.config, "quantization_config", None) is not None:
@@ -239,9 +241,15 @@ class Training:
         from peft import LoraConfig, get_peft_model
 
         check_model(model, tokenizer, self.index.tokenizer.plain_size)
-        if end not in TransformersModel(model, tokenizer).ends:
+        options, folder, loaded = self.options, self.folder, TransformersModel(model, tokenizer)
+        if end not in loaded.ends:
             raise ModelError(f"{self.model} does not end its texts as its chat template does: give an instruct model")
-        options, folder = self.options, self.folder
+        longest = max(len(lesson.ids) for lesson in (*lessons.train, *lessons.aside))
+        if loaded.room is not None and longest > loaded.room:
+            raise InputError(
+                f"texts have up to {longest} tokens, but {self.model} takes at most {loaded.room}: give a shorter --prompt, or "
+                f"--max-length {loaded.room}"
+            )
         torch.manual_seed(options.seed)
         config = LoraConfig(
             r=options.rank,
@@ -325,7 +333,7 @@ def _arguments(options: TrainingOptions, folder: Path, each: int) -> TrainingArg
         disable_tqdm=True,
         report_to=[],
         seed=options.seed,
-        use_cpu=options.device == "cpu",
+        use_cpu=options.device == "cpu" or (options.device == "auto" and not torch.cuda.is_available()),
         dataloader_pin_memory=False,
     )
     arguments._n_gpu = min(1, arguments.n_gpu)  # a lesson is not divided among GPUs

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
 from refactx.errors import ModelError
 from refactx.fact import counted
@@ -324,7 +325,9 @@ def _adapted(model: Any, adapter: str | Path, name: str) -> Any:
     path = Path(adapter).expanduser()
     source = str(path) if path.exists() else str(adapter)
     try:
-        adapted: Any = PeftModel.from_pretrained(model, source)
+        with catch_warnings():
+            simplefilter("ignore")  # peft and Transformers warn of their own calls, and of what is checked here
+            adapted: Any = PeftModel.from_pretrained(model, source)
         expected = set(get_peft_model_state_dict(adapted, save_embedding_layers=False))
         found = {key for key in load_peft_weights(source, device="cpu") if key in expected or "lora" in key}
         if found != expected:

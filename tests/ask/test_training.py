@@ -277,6 +277,10 @@ def test_models_that_cannot_be_trained_are_refused(
     form["model"]["merges"].pop()
     (other / "tokenizer.json").write_text(json.dumps(form))
     refused(lambda: replace(training, model=str(other)).run(TAUGHT), TokenizerMismatchError)
+    short = save_tiny(tmp_path / "short", 20)
+    assert "takes at most 20" in refused(lambda: replace(training, model=str(short)).run(TAUGHT))
+    assert not list(training.folder.glob("checkpoint-*"))
+    (training.folder / "run.json").unlink()
     monkeypatch.setattr("refactx.ask.training.free_memory", lambda: 1000)
     assert "0.0 GB are free" in refused(lambda: training.run(TAUGHT), ModelError)
     for package in ("accelerate", "peft"):
