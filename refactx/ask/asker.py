@@ -120,7 +120,7 @@ class Channels:
         self._facts: FactSet | None = None
         self._tokens: FoldedTokens | None = None
         texts = [prompt.channel.strip()]
-        if prompt.words is not None and prompt.queries.strip() and (facts := _facts_of(index)) is not None:
+        if prompt.words is not None and prompt.queries.strip() and (facts := facts_of(index)) is not None:
             self._facts, self._tokens = facts, FoldedTokens(index.tokenizer.token_bytes)
             texts.append(f"{texts[0]}\n{prompt.queries.strip()}")
         self._examples = [index.tokenizer.encode(f"{text}\n") for text in texts]
@@ -161,7 +161,7 @@ class Channels:
         return channel
 
 
-def _facts_of(index: FactSource) -> FactSet | None:
+def facts_of(index: FactSource) -> FactSet | None:
     """Return the facts of an index as queries need them; None for other sources of facts."""
     from refactx.index.index import Index  # imports psycopg, which a program with another source may not need
     from refactx.walks.facts import TreeFacts

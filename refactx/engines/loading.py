@@ -126,7 +126,10 @@ def engine_for(name: str, options: EngineOptions) -> str:
         return options.engine
     if find_spec("llama_cpp") is None or options.device != AUTO or options.dtype != AUTO:
         return "transformers"
-    is_gguf = demo.prefers_gguf() if name == DEMO else gguf_of(name) is not None
+    if name == DEMO:  # it has both forms: an adapter of peft is for the other
+        is_gguf = demo.prefers_gguf() and not (options.adapter and Path(options.adapter).expanduser().is_dir())
+    else:
+        is_gguf = gguf_of(name) is not None
     return "llamacpp" if is_gguf else "transformers"
 
 

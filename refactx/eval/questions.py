@@ -474,6 +474,15 @@ def read_texts(path: Path) -> list[str]:
     return texts
 
 
+def read_records(path: Path) -> list[tuple[Question, dict[str, Any]]]:
+    """Return all questions of a file, each with its record, which may have fields of other programs.
+
+    Raises InputError if the file cannot be read.
+    """
+    document = _documents(_content(path), path)
+    return list(zip(questions_of(document, path), _recognised(document, path)[2], strict=True))
+
+
 def _questions(path: Path) -> list[Question]:
     return questions_of(_documents(_content(path), path), path)
 

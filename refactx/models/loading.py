@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 
 from refactx.errors import ModelError
 from refactx.fact import counted
@@ -126,6 +127,14 @@ def load_chat_tokenizer(name: str) -> Any:
     tokenizer = _load(name, _local(name), _auto_tokenizer)
     check_chat_template(tokenizer)
     return tokenizer
+
+
+def skeleton(name: str) -> Any:
+    """Return the model of `name` as `load_model` does, without weights: its tensors have shapes alone.
+
+    Raises ModelError as `load_model` does, and for a GGUF file.
+    """
+    return _load(name, _local(name), _auto_skeleton)
 
 
 def _device(name: str) -> str:
@@ -255,6 +264,16 @@ def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch
     return (model if quantised or is_mapped else model.to(device)).eval()
 
 
+def _auto_skeleton(source: str, options: dict[str, Any]) -> Any:
+    import torch  # seconds
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    causal: Any = AutoModelForCausalLM  # it has no types
+    config = AutoConfig.from_pretrained(source, **options)
+    with torch.device("meta"):
+        return causal.from_config(config)
+
+
 def check_adapter(adapter: str | Path, model: str, tokenizer: Any) -> None:
     """Raise ModelError unless an adapter can be merged into a model's weights, and is for its tokenizer.
 
@@ -306,7 +325,9 @@ def _adapted(model: Any, adapter: str | Path, name: str) -> Any:
     path = Path(adapter).expanduser()
     source = str(path) if path.exists() else str(adapter)
     try:
-        adapted: Any = PeftModel.from_pretrained(model, source)
+        with catch_warnings():
+            simplefilter("ignore")  # peft and Transformers warn of their own calls, and of what is checked here
+            adapted: Any = PeftModel.from_pretrained(model, source)
         expected = set(get_peft_model_state_dict(adapted, save_embedding_layers=False))
         found = {key for key in load_peft_weights(source, device="cpu") if key in expected or "lora" in key}
         if found != expected:

@@ -15,7 +15,7 @@ from support.tiny_model import one_thread, tiny_fact_tokenizer, tiny_model  # no
 
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Prompt
-from refactx.engines.loading import EngineOptions, load_language_model
+from refactx.engines.loading import EngineOptions, engine_for, load_language_model
 from refactx.errors import InputError, ModelError
 from refactx.models.loading import load_model
 
@@ -98,6 +98,16 @@ def test_an_adapter_of_another_tokenizer_is_refused(base: Path, tmp_path: Path) 
     form["model"]["merges"].pop()
     (tmp_path / "tokenizer.json").write_text(json.dumps(form))
     assert "made with another tokenizer" in refused(lambda: load_model(str(base), adapter=tmp_path, device="cpu"))
+
+
+def test_the_demo_model_is_run_by_the_engine_that_its_adapter_is_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("llama_cpp")
+    monkeypatch.setattr("refactx.models.demo.prefers_gguf", lambda: True)
+    assert engine_for("demo", EngineOptions()) == "llamacpp"
+    assert engine_for("demo", EngineOptions(adapter=str(tmp_path / "adapter.gguf"))) == "llamacpp"
+    assert engine_for("demo", EngineOptions(adapter=str(tmp_path))) == "transformers"
 
 
 def test_what_is_no_adapter_is_refused_before_the_model_is_loaded(base: Path, tmp_path: Path) -> None:

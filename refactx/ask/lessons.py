@@ -1,0 +1,233 @@
+"""Lessons: for a question with a known answer, the text that `refactx ask` should write, and which of its ids a model decides.
+
+A text is the conversation by the model's own chat template with the prompt of the index, then the facts that prove the
+answer, and the answer. Questions for numbers, for yes or no and for the highest have a query in place of facts if the prompt
+has queries, and long lists have one after their first fact: as in `refactx.selection.query_answers`. What no fact answers
+has the prompt's words for that.
+
+The state machine of facts runs over each text, so a text is one that decoding can write, and the ids that it allows at each
+place are known: those with one allowed id are not the model's to decide.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from refactx.ask.asker import facts_of
+from refactx.ask.prompt import Prompt
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import FactSource, Free, InQuery
+from refactx.errors import InputError
+from refactx.fact import counted, split_fact, verbalise, written_part
+from refactx.options import check_options, option
+from refactx.selection.channel import ChannelOptions
+from refactx.selection.query_answers import TRIGGER, try_answer
+from refactx.tree.tree import Tokens
+from refactx.walks.answered import AnsweredQuery
+from refactx.walks.language import TERMINATOR, QueryError, read_line
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+TRAIN = "train"
+"""The part of questions to learn from; others are kept aside."""
+SHARE = 0.05
+"""The share of questions that is kept aside of a file without parts."""
+MOST_ASIDE = 100
+"""The most questions kept aside that are used: each evaluation reads all of them."""
+SHOWN = 10
+"""How many lines that were left out for a reason a report names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOptions:
+    """Options of training an adapter. Raises InputError for values out of range."""
+
+    epochs: int = option(3, "Read all questions N times at most.", least=1)
+    learning_rate: float = option(0.0002, "Learning rate, which falls to 0.", above=0, metavar="X")
+    rank: int = option(16, "Rank of the adapter.", least=1)
+    batch_size: int = option(8, "Questions for each step.", least=1)
+    seed: int = option(0, "Another seed, another order and beginning.", least=0)
+    limit: int | None = option(None, "Learn from N questions, chosen by the seed.", least=1)
+    max_length: int = option(2048, "Leave out texts of more than N tokens.", least=1)
+    device: str = option("auto", "auto, cpu, cuda or mps.", choices=DEVICES, metavar="DEVICE")
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taught:
+    """A question with what is known of its answer, from `line` of a file.
+
+    `answers`: names; `facts`: texts of facts that prove them; `walk`: the query whose result they are, empty if not known;
+    `is_unanswerable`: whether no fact answers it. `part`: `train`, another one, or empty.
+    """
+
+    line: int
+    question: str
+    answers: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+    walk: str = ""
+    is_unanswerable: bool = False
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """The `ids` of a conversation with its answer, int32[length]; `places`: which of them the model decides, int32[n];
+    `allowed`: for each of these, the ids that may stand there, int32[m], or None: any."""
+
+    ids: Tokens
+    places: Tokens
+    allowed: Sequence[Tokens | None]
+
+
+class _LeftOutError(Exception):
+    """Why a question has no lesson."""
+
+
+NOT_THERE = "its facts are not in the index, or its query has no answer there"
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """Lessons to learn from, those kept `aside`, and the lines of the questions that were `left_out`, by reason."""
+
+    train: list[Lesson]
+    aside: list[Lesson]
+    left_out: dict[str, list[int]] = field(default_factory=dict)
+
+    def left_out_json(self) -> dict[str, Any]:
+        """Return what was left out, as a report has it."""
+        return {reason: {"count": len(at), "lines": at[:SHOWN]} for reason, at in self.left_out.items()}
+
+
+class Teacher:
+    """Makes lessons out of one index, with one prompt, for the ids of one tokenizer (of Transformers).
+
+    `end`: the id after an answer; `longest`: the most ids of a lesson. Raises as `Machine` does.
+    """
+
+    def __init__(self, index: FactSource, prompt: Prompt, tokenizer: Any, end: int, longest: int) -> None:
+        self._index, self._prompt, self._tokenizer = index, prompt, tokenizer
+        self._end, self._longest = end, longest
+        self._facts, grammar = facts_of(index), None
+        self._writes_queries = self._facts is not None and prompt.words is not None and bool(prompt.queries.strip())
+        if self._writes_queries and self._facts is not None:
+            from refactx.walks.decoding import QueryGrammar
+
+            grammar = QueryGrammar(self._facts, index)
+        self._machine = Machine(index, grammar)
+        self._kept: dict[bytes, Tokens] = {}
+
+    def lessons(self, questions: Sequence[Taught], options: TrainingOptions) -> Lessons:
+        """Return the lessons of questions: those of part `train` (all but a few, if there are no parts) to learn from.
+
+        Raises InputError if no question is left, or if most of them are about another index.
+        """
+        parts, chance = {one.part for one in questions}, random.Random(options.seed)  # noqa: S311 - not for secrets
+        train = [one for one in questions if one.part in (TRAIN, "")]
+        aside = [one for one in questions if one.part not in (TRAIN, "")]
+        if TRAIN not in parts:  # no parts: another file's are not of this kind
+            train, aside = list(questions), []
+        chance.shuffle(train)
+        if not aside:
+            few = max(1, round(SHARE * len(train))) if len(train) > 1 else 0
+            aside, train = train[:few], train[few:]
+        chance.shuffle(aside)
+        left_out: dict[str, list[int]] = defaultdict(list)
+        chosen = train[: options.limit], aside[:MOST_ASIDE]
+        made = [list(self._made(some, left_out)) for some in chosen]
+        asked, lost = sum(map(len, chosen)), len(left_out.get(NOT_THERE, ()))
+        if 2 * lost > asked:
+            raise InputError(
+                f"the facts of {lost:,} of {counted(asked, 'question')} are not in the index: give the index that they were "
+                "made of, or make questions of this one (refactx questions make)"
+            )
+        if not all(made):
+            reasons = "; ".join(f"{len(at):,}: {reason}" for reason, at in left_out.items())
+            raise InputError(
+                f"of {counted(asked, 'question')}, {len(made[0])} are left to learn from and {len(made[1])} to keep aside "
+                f"({reasons or 'there are too few'}): both are needed"
+            )
+        return Lessons(made[0], made[1], {reason: sorted(at) for reason, at in left_out.items()})
+
+    def lesson(self, one: Taught) -> Lesson:
+        """Return the lesson of a question. Raises _LeftOutError if it has none."""
+        ids = list(self._prompt.ids(self._tokenizer, one.question))
+        state, places, allowed = self._machine.start(ids), list[int](), list[Tokens | None]()
+        if not isinstance(state, Free):
+            raise _LeftOutError("its question ends in a fact")
+        facts, answered, answer = self._answer_of(one)
+        for text, is_decided in self._text(facts, answered, answer):
+            for token in text:
+                may = self._machine.allowed(state)
+                if may is not None and token not in may:
+                    is_query = isinstance(state, InQuery)
+                    raise _LeftOutError(
+                        "its query compares text, which models write no queries for" if is_query else NOT_THERE
+                    )
+                if is_decided and (may is None or len(may) > 1):
+                    places.append(len(ids))
+                    allowed.append(None if may is None else self._kept.setdefault(may.tobytes(), may))
+                state = self._machine.advance(state, token, len(ids))
+                ids.append(token)
+        if not isinstance(state, Free) or len(state.facts) != len(facts):
+            raise _LeftOutError("its text has other facts than its own")
+        if len(ids) > self._longest:
+            raise _LeftOutError(f"its text has more than {self._longest} tokens")
+        return Lesson(np.array(ids, np.int32), np.array(places, np.int32), allowed)
+
+    def _made(self, questions: Sequence[Taught], left_out: dict[str, list[int]]) -> Iterator[Lesson]:
+        for one in questions:
+            try:
+                yield self.lesson(one)
+            except _LeftOutError as reason:
+                left_out[str(reason)].append(one.line)
+
+    def _answer_of(self, one: Taught) -> tuple[Collection[str], AnsweredQuery | None, str]:
+        """Return the facts to write for a question, the query after them, and the answer."""
+        try:
+            query = read_line(one.walk) if one.walk and self._facts is not None else None
+        except QueryError as error:
+            raise _LeftOutError("its query cannot be read") from error
+        facts, answer = tuple(dict.fromkeys(one.facts)), "; ".join(one.answers)
+        is_list, many = query is None or query.head == "list", ChannelOptions().values
+        if query is not None and self._facts is not None and (not is_list or not facts or len(facts) > many):
+            answered = try_answer(query, self._facts)
+            if answered is None:
+                raise _LeftOutError(NOT_THERE)
+            proof = tuple(f"<{s}> <{p}> <{o}>" for s, p, o in answered.result.facts)
+            if self._writes_queries and (not is_list or len(facts or proof) > many):
+                return (facts or proof)[: int(is_list)], answered, answered.answer
+            facts, answer = facts or proof, answered.answer
+        if one.is_unanswerable:
+            return (), None, self._prompt.unknown
+        if not facts or not answer:
+            raise _LeftOutError("it has no facts that prove an answer, nor a query that the prompt has examples of")
+        return facts, None, answer
+
+    def _text(
+        self, facts: Collection[str], answered: AnsweredQuery | None, answer: str
+    ) -> Iterator[tuple[Sequence[int], bool]]:
+        """Yield the ids of a text in parts, each with whether the model decides it: what follows a query is its result."""
+        encode, index, marker = self._index.tokenizer.encode, self._index, self._prompt.marker
+        for fact in facts:
+            parts = split_fact(fact)
+            if parts is None:
+                raise _LeftOutError("one of its facts is not written as <subject> <predicate> <object>")
+            yield encode(index.trigger), True
+            yield index.tokenizer.encode_after(index.trigger, verbalise(*map(written_part, parts))), True
+            yield encode(f"{index.terminator}\n"), True
+        if answered is None:
+            yield [*encode(f"{marker} {answer}"), self._end], True
+            return
+        line = f"{TRIGGER} {answered.line}{TERMINATOR}"
+        whole, size = encode(f"{line}\n{marker} {answer}"), 0
+        while size < len(whole) and len(index.tokenizer.decode_bytes(whole[:size])) < len(line.encode()):
+            size += 1
+        yield whole[:size], True
+        yield [*whole[size:], self._end], False

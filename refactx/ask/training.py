@@ -1,0 +1,412 @@
+"""Training: an adapter of LoRA that decides as lessons do, by Transformers' `Trainer`.
+
+The loss is the mean, over what a model decides, of the cross-entropy over the ids that may stand there: those that the tree
+of facts allows, or any in free text. A lesson is read by itself, and only its decisions have logits, so memory grows neither
+with the batch nor with the number of facts.
+
+A run has a folder of its own, `ADAPTER.partial`, with checkpoints, from which the same run goes on. Its adapter is moved to
+its place when it is whole.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from importlib.metadata import version
+from inspect import signature
+from pathlib import Path
+from typing import Any
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+import torch
+from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+
+from refactx.ask.lessons import Lesson, Lessons, Taught, Teacher, TrainingOptions
+from refactx.ask.prompt import Prompt
+from refactx.engines.engine import free_memory
+from refactx.engines.transformers.processor import check_model, check_tokenizer
+from refactx.engines.transformers.rows import TransformersModel
+from refactx.errors import InputError, ModelError
+from refactx.fact import counted
+from refactx.index.index import Index
+from refactx.lazy import require
+from refactx.models.loading import FLOAT32_PARAMETERS, gguf_of, load_chat_tokenizer, load_model, quiet, skeleton
+
+ALPHA = 2
+"""The factor of an adapter: its alpha is that many times its rank."""
+DROPOUT = 0.05
+EVALUATIONS = 4
+"""How often a run is evaluated, and has a checkpoint, in an epoch."""
+PATIENCE = 4
+"""A run ends early after so many evaluations that are no better than the best."""
+LOGGED = 5
+"""How many lines of progress there are for each evaluation."""
+REPORT = "report.json"
+_ADAPTER, _RUN, _STATE = "adapter", "run.json", "trainer_state.json"
+
+
+def decision_loss(
+    logits: torch.Tensor, targets: torch.Tensor, allowed: torch.Tensor, sizes: torch.Tensor
+) -> torch.Tensor:
+    """Return the mean cross-entropy of decisions, float32.
+
+    `logits`: float[n, vocabulary]; `targets`: int64[n]; `sizes`: int64[n], how many ids may stand at each place, 0: any;
+    `allowed`: those ids, of one place after the other, int64[sizes.sum()].
+
+    >>> logits = torch.tensor([[0.0, 0.0, 9.0], [0.0, 0.0, 0.0]])
+    >>> decision_loss(logits, torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([2, 0])).exp()
+    tensor(2.4495)
+    """
+    logits = logits.float()
+    rows = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
+    few = logits[rows, allowed]
+    highest = torch.zeros_like(logits[:, 0]).scatter_reduce(0, rows, few.detach(), "amax", include_self=False)
+    sums = torch.zeros_like(highest).index_add(0, rows, (few - highest[rows]).exp())
+    among = highest + sums.clamp_min(torch.finfo(sums.dtype).tiny).log()  # 0 where any id may stand
+    totals = torch.where(sizes > 0, among, logits.logsumexp(1))
+    return (totals - logits.gather(1, targets[:, None])[:, 0]).mean()
+
+
+def collate(lessons: Sequence[Lesson]) -> dict[str, torch.Tensor]:
+    """Return one lesson as tensors: `input_ids`, int64[1, length], `places`, int64[n], and what `decision_loss` takes."""
+    [lesson] = lessons
+    ids, places = torch.from_numpy(lesson.ids).long()[None], torch.from_numpy(lesson.places).long()
+    few = [np.empty(0, np.int64) if one is None else one.astype(np.int64) for one in lesson.allowed]
+    sizes = torch.tensor([len(one) for one in few])
+    allowed = torch.from_numpy(np.concatenate(few))
+    return {"input_ids": ids, "places": places, "targets": ids[0, places], "allowed": allowed, "sizes": sizes}
+
+
+class DecisionTrainer(Trainer):
+    """A Trainer with the loss of decisions. Raises ModelError for a loss that is no number."""
+
+    loss_is_scaled_for_ga = False
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """Return the loss of one lesson, see `Trainer.compute_loss`."""
+        before, adapted = inputs["places"] - 1, self.model
+        base: Any = adapted.get_base_model()  # type: ignore[union-attr, operator]
+        keeps = "logits_to_keep" in signature(base.forward).parameters
+        outputs = model(input_ids=inputs["input_ids"], use_cache=False, **({"logits_to_keep": before} if keeps else {}))
+        logits = outputs.logits[0] if keeps else outputs.logits[0, before]
+        loss = decision_loss(logits, inputs["targets"], inputs["allowed"], inputs["sizes"])
+        if not torch.isfinite(loss):
+            rate = self.args.learning_rate if self.lr_scheduler is None else self._get_learning_rate()
+            raise ModelError(
+                f"the loss is {loss.item()} in step {self.state.global_step + 1}, with a learning rate of {rate:.3g}: delete "
+                f"{self.args.output_dir}, and give a smaller --learning-rate"
+            )
+        return (loss, outputs) if return_outputs else loss
+
+
+class _Progress(TrainerCallback):
+    """Says how a run goes on."""
+
+    def __init__(self, say: Callable[[str], object]) -> None:
+        self._say = say
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Say the losses of a step."""
+        at = f"step {state.global_step} of {state.max_steps}"
+        if "eval_loss" in logs:
+            self._say(f"{at}: loss {logs['eval_loss']:.4f} of the questions kept aside")
+        elif "loss" in logs:
+            self._say(f"{at}: loss {float(logs['loss']):.4f}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """A training of the model called `model` on an index with a prompt, whose adapter is to be `out`.
+
+    `source`: what a report says of the questions. `say`: called with lines of progress.
+    """
+
+    model: str
+    index: Index
+    prompt: Prompt
+    out: Path
+    options: TrainingOptions
+    source: dict[str, Any]
+    say: Callable[[str], object] = print
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return self.out.with_name(f"{self.out.name}.partial")
+
+    def run(self, questions: Sequence[Taught]) -> dict[str, Any]:
+        """Train an adapter on questions, and return its report; continue a run that was stopped.
+
+        Raises InputError for a package that is not installed, for folders that hold something else, and as
+        `Teacher.lessons` does; ModelError for a model that cannot be loaded or trained, or has no memory; and
+        TokenizerMismatchError.
+        """
+        for package in ("peft", "accelerate"):
+            require(package, "train")
+        done = self._report()
+        if (gguf := gguf_of(self.model)) is not None:
+            raise ModelError(
+                f"{gguf} is a GGUF file, which is not trained: give the model that it was made of, as --model"
+            )
+        tokenizer = load_chat_tokenizer(self.model)
+        check_tokenizer(self.index, tokenizer)
+        end, options = _end_of_turn(tokenizer), self.options
+        self.say(f"making the texts of {counted(len(questions), 'question')}")
+        lessons = Teacher(self.index, self.prompt, tokenizer, end, options.max_length).lessons(questions, options)
+        run = self._described(lessons)
+        if done is not None:
+            if done["run"] != run:
+                raise InputError(f"{self.out} has another adapter: give another --out, or delete it")
+            shutil.rmtree(self.folder, ignore_errors=True)
+            return done
+        self._begin(run)
+        self.say(
+            f"{counted(len(lessons.train), 'question')} to learn from, {len(lessons.aside):,} kept aside, "
+            f"{sum(map(len, lessons.left_out.values())):,} left out"
+        )
+        self._check_memory()
+        model, tokenizer = load_model(self.model, device=options.device)
+        with _out_of_memory(options), quiet(bars=False), catch_warnings():
+            simplefilter("ignore", FutureWarning)  # Transformers warns of its own calls
+            trainer = self._trainer(model, tokenizer, end, lessons)
+            trainer.train(resume_from_checkpoint=_last_checkpoint(self.folder))
+        return self._finish(trainer, tokenizer, run, lessons)
+
+    def _report(self) -> dict[str, Any] | None:
+        """Return the report of an adapter that is in its place; None if nothing is. Raise InputError for something else."""
+        out = self.out
+        try:
+            if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+                return None
+            report: dict[str, Any] = json.loads((out / REPORT).read_text(encoding="utf-8"))
+            return report if report["run"]["texts"] else None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{out} is there, and holds no adapter of this command: give another --out") from error
+
+    def _described(self, lessons: Lessons) -> dict[str, Any]:
+        """Return what tells a run from others: the same one is continued."""
+        digest = sha256()
+        for lesson in (*lessons.train, *lessons.aside):
+            sizes = [len(lesson.ids), *(0 if one is None else len(one) for one in lesson.allowed)]
+            digest.update(np.array(sizes, np.int32).tobytes() + lesson.ids.tobytes() + lesson.places.tobytes())
+        options = {name: value for name, value in asdict(self.options).items() if name != "device"}
+        return {"model": self.model, "index": self.index.name, "texts": digest.hexdigest(), **options}
+
+    def _begin(self, run: dict[str, Any]) -> None:
+        """Make the folder of a run. Raise InputError if it has another run."""
+        file = self.folder / _RUN
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not file.exists() and any(self.folder.iterdir()):
+                raise InputError(f"{self.folder} is there, and holds no run of this command: give another --out")
+            if not file.exists():
+                file.write_text(json.dumps(run), encoding="utf-8")
+            before = json.loads(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"cannot write {self.folder} ({error.strerror}): give another --out") from error
+        except ValueError:
+            before = {}
+        changed = [name for name in run if before.get(name) != run[name]]
+        if changed:
+            raise InputError(
+                f"{self.folder} has a run with other {', '.join(changed)}: give what it was begun with, or delete it"
+            )
+
+    def _check_memory(self) -> None:
+        """Raise ModelError if weights, adapter and optimizer need more memory than is free."""
+        try:
+            device, model = self.options.device, skeleton(self.model)
+        except ModelError:  # of a kind that cannot be made without weights
+            return
+        on_gpu = device in ("auto", "cuda") and torch.cuda.is_available()
+        weights, layers = model.num_parameters(), _linear(model)
+        size = 4.0 if not on_gpu and weights <= FLOAT32_PARAMETERS else 2.0
+        if getattr(model.config, "quantization_config", None) is not None:
+            size = 0.5
+        adapter = self.options.rank * sum(one.in_features + one.out_features for one in layers)
+        needed = size * weights + 16 * adapter  # float32: weights, gradients, two moments
+        free = torch.cuda.mem_get_info()[0] if on_gpu else free_memory()
+        if free is not None and needed > free:
+            raise ModelError(
+                f"training {self.model} takes at least {needed / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free: "
+                "give a smaller model or a smaller --rank"
+            )
+
+    def _trainer(self, model: Any, tokenizer: Any, end: int, lessons: Lessons) -> DecisionTrainer:
+        from peft import LoraConfig, get_peft_model
+
+        check_model(model, tokenizer, self.index.tokenizer.plain_size)
+        options, folder, loaded = self.options, self.folder, TransformersModel(model, tokenizer)
+        if end not in loaded.ends:
+            raise ModelError(f"{self.model} does not end its texts as its chat template does: give an instruct model")
+        longest = max(len(lesson.ids) for lesson in (*lessons.train, *lessons.aside))
+        if loaded.room is not None and longest > loaded.room:
+            raise InputError(
+                f"texts have up to {longest} tokens, but {self.model} takes at most {loaded.room}: give a shorter --prompt, or "
+                f"--max-length {loaded.room}"
+            )
+        torch.manual_seed(options.seed)
+        config = LoraConfig(
+            r=options.rank,
+            lora_alpha=ALPHA * options.rank,
+            lora_dropout=DROPOUT,
+            target_modules="all-linear",
+            task_type="CAUSAL_LM",
+        )
+        try:
+            adapted: Any = get_peft_model(model, config)
+        except Exception as error:  # peft raises ValueError and others
+            raise ModelError(f"{self.model} takes no adapter of LoRA: {' '.join(str(error).split())[:200]}") from error
+        each = max(1, -(-len(lessons.train) // options.batch_size) // EVALUATIONS)
+        trainer = DecisionTrainer(
+            model=adapted,
+            args=_arguments(options, folder, each),
+            train_dataset=lessons.train,
+            eval_dataset=lessons.aside,
+            data_collator=collate,
+            callbacks=[EarlyStoppingCallback(PATIENCE), _Progress(self.say)],
+        )
+        trainer.model_accepts_loss_kwargs = False
+        trainer.remove_callback(PrinterCallback)  # it would print losses as dictionaries
+        return trainer
+
+    def _finish(
+        self, trainer: DecisionTrainer, tokenizer: Any, run: dict[str, Any], lessons: Lessons
+    ) -> dict[str, Any]:
+        """Write the best adapter with its report, and move them to their place."""
+        state, folder = trainer.state, self.folder / _ADAPTER
+        shutil.rmtree(folder, ignore_errors=True)
+        adapted: Any = trainer.model  # the best one
+        adapted.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        kept = ("step", "epoch", "loss", "eval_loss", "learning_rate")
+        curve = [{name: one[name] for name in kept if name in one} for one in state.log_history]
+        curve = [one for one in curve if one.keys() & {"loss", "eval_loss"}]
+        first = next((one["eval_loss"] for one in curve if "eval_loss" in one), None)
+        report = {
+            "run": run,
+            "questions": self.source,
+            "trained_on": len(lessons.train),
+            "kept_aside": len(lessons.aside),
+            "left_out": lessons.left_out_json(),
+            "loss_before": first,
+            "loss": state.best_metric,
+            "best_step": state.best_global_step,
+            "curve": curve,
+            "versions": {name: version(name) for name in ("refactx", "torch", "transformers", "peft")},
+        }
+        (folder / REPORT).write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / "README.md").write_text(_card(report), encoding="utf-8")
+        folder.replace(self.out)
+        shutil.rmtree(self.folder)
+        return report
+
+
+def _arguments(options: TrainingOptions, folder: Path, each: int) -> TrainingArguments:
+    """Return the arguments of a Trainer that evaluates, and writes a checkpoint, after `each` steps."""
+    arguments = TrainingArguments(
+        output_dir=str(folder.resolve()),
+        num_train_epochs=options.epochs,
+        learning_rate=options.learning_rate,
+        per_device_train_batch_size=1,
+        per_device_eval_batch_size=1,
+        gradient_accumulation_steps=options.batch_size,
+        eval_on_start=_last_checkpoint(folder) is None,
+        eval_strategy="steps",
+        eval_steps=each,
+        save_strategy="steps",
+        save_steps=each,
+        save_total_limit=2,
+        load_best_model_at_end=True,
+        metric_for_best_model="eval_loss",
+        greater_is_better=False,
+        restore_callback_states_from_checkpoint=True,
+        logging_steps=max(1, each // LOGGED),
+        label_names=["targets"],
+        prediction_loss_only=True,
+        remove_unused_columns=False,
+        disable_tqdm=True,
+        report_to=[],
+        seed=options.seed,
+        use_cpu=options.device == "cpu" or (options.device == "auto" and not torch.cuda.is_available()),
+        dataloader_pin_memory=False,
+    )
+    arguments._n_gpu = min(1, arguments.n_gpu)  # a lesson is not divided among GPUs
+    return arguments
+
+
+def _linear(model: Any) -> list[Any]:
+    """Return the layers that get an adapter: the linear ones but for the last."""
+    last = model.get_output_embeddings()
+    return [one for one in model.modules() if isinstance(one, torch.nn.Linear) and one is not last]
+
+
+def _last_checkpoint(folder: Path) -> str | None:
+    """Return the last whole checkpoint of a run, and remove those that are not whole: their state is written last."""
+    whole: list[tuple[int, Path]] = []
+    for path in folder.glob("checkpoint-*"):
+        try:
+            whole.append((json.loads((path / _STATE).read_text(encoding="utf-8"))["global_step"], path))
+        except (OSError, ValueError):
+            shutil.rmtree(path)
+    return str(max(whole)[1].resolve()) if whole else None
+
+
+def _end_of_turn(tokenizer: Any) -> int:
+    """Return the id that ends an answer by the chat template; by default, a text."""
+    turns, ends = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], tokenizer.all_special_ids
+    try:
+        said = tokenizer.apply_chat_template(turns, return_dict=False)
+    except Exception:  # a template may raise anything
+        said = []
+    for token in reversed(said):
+        if token in ends:
+            return int(token)
+        if tokenizer.decode([token]).strip():
+            break
+    if tokenizer.eos_token_id is None:
+        raise ModelError("the model's tokenizer has no end of text: give another model")
+    return int(tokenizer.eos_token_id)
+
+
+@contextmanager
+def _out_of_memory(options: TrainingOptions) -> Iterator[None]:
+    """Raise the errors of a machine or a GPU without memory as ModelError."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise ModelError(
+            f"there is no memory for texts of up to {options.max_length} tokens: give a smaller --max-length or model"
+        ) from error
+
+
+def _card(report: dict[str, Any]) -> str:
+    """Return the model card of an adapter."""
+    run, before, now = report["run"], report["loss_before"], report["loss"]
+    settings = "\n".join(f"| {name} | {run[name]} |" for name in run)
+    return f"""---
+base_model: {run["model"]}
+library_name: peft
+tags: [lora, refactx]
+---
+
+# Answers out of the index {run["index"]}
+
+An adapter of LoRA for {run["model"]}, made by `refactx train`. It is for `refactx ask`, which holds the model to facts of the
+index:
+
+    refactx ask "QUESTION" --model {run["model"]} --index {run["index"]} --adapter FOLDER
+
+Trained on {report["trained_on"]:,} questions of {report["questions"]["file"]} (SHA-256 {report["questions"]["sha256"]}).
+The loss on {report["kept_aside"]:,} questions kept aside was {before:.4f} before, and is
+{now:.4f}. `{REPORT}` has the losses of all steps.
+
+| setting | |
+|---|---|
+{settings}
+"""

@@ -1,0 +1,84 @@
+"""`refactx train`: an adapter that answers questions out of an index as `refactx ask` writes them."""
+
+from dataclasses import fields
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refactx.ask.lessons import TrainingOptions
+from refactx.cli import options as common
+from refactx.errors import InputError
+from refactx.fact import counted
+
+if TYPE_CHECKING:
+    from refactx.ask.lessons import Taught
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@common.MODEL
+@common.INDEX
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), metavar="ADAPTER", help="Folder to write the adapter to."
+)
+@common.PROMPT
+@common.declared(TrainingOptions)
+@common.DB
+def train(file: Path, model: str, index: str, out: Path, prompt: str | None, db: str | None, **given: Any) -> None:
+    """Teach a model to answer out of an index, by questions whose answers are known.
+
+    FILE has questions of `refactx questions make`, or others with `facts` or a `walk`. ADAPTER is an adapter of LoRA for
+    --adapter, with a report. The same command continues a run that was stopped.
+    """
+    from refactx.ask.examples import prompt_for
+    from refactx.ask.prompt import check_prompt, load_prompt
+    from refactx.index.open import open_index
+
+    options = TrainingOptions(**{each.name: given.pop(each.name) for each in fields(TrainingOptions)})
+    load_prompt(prompt or "wikidata")  # reports a mistake before anything is loaded
+    questions = _questions(file)
+    with open_index(index, db) as opened:
+        template = prompt_for(prompt, opened)
+        check_prompt(template, opened)
+        from refactx.ask.training import Training
+
+        training = Training(
+            model=model,
+            index=opened,
+            prompt=template,
+            out=out.resolve(),
+            options=options,
+            source={"file": str(file), "sha256": sha256(file.read_bytes()).hexdigest(), "questions": len(questions)},
+            say=lambda line: click.echo(line, err=True),
+        )
+        report = training.run(questions)
+    click.echo(
+        f"{out}: learned from {counted(report['trained_on'], 'question')}; loss {report['loss_before']:.4f} before, "
+        f"{report['loss']:.4f} now, on {report['kept_aside']:,} kept aside"
+    )
+
+
+def _questions(file: Path) -> "list[Taught]":
+    """Return the questions of a file, with what is known of their answers."""
+    from refactx.ask.lessons import Taught
+    from refactx.eval.questions import read_records
+
+    found = [
+        Taught(
+            line=number,
+            question=one.text,
+            answers=tuple(gold.text for gold in one.answers if gold.text),
+            facts=tuple(map(str, record.get("facts") or ())),
+            walk=str(record.get("walk") or ""),
+            is_unanswerable=one.kind == "unanswerable",
+            part=str(record.get("part") or ""),
+        )
+        for number, (one, record) in enumerate(read_records(file), 1)
+    ]
+    if not any(one.facts or one.walk for one in found):
+        raise InputError(
+            f"{file} has no questions with `facts` or a `walk`, which prove an answer: make some with `refactx questions make`"
+        )
+    return found
