@@ -28,7 +28,8 @@ from refactx.selection.channel import ChannelOptions
 from refactx.selection.query_answers import TRIGGER, try_answer
 from refactx.tree.tree import Tokens
 from refactx.walks.answered import AnsweredQuery
-from refactx.walks.language import TERMINATOR, QueryError, read_line
+from refactx.walks.language import TERMINATOR, Query, QueryError, read_line
+from refactx.walks.sparql import from_sparql
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 TRAIN = "train"
@@ -63,7 +64,8 @@ class Taught:
     """A question with what is known of its answer, from `line` of a file.
 
     `answers`: names; `facts`: texts of facts that prove them; `walk`: the query whose result they are, empty if not known;
-    `is_unanswerable`: whether no fact answers it. `part`: `train`, another one, or empty.
+    `sparql`: the same as SPARQL, read where there are neither facts nor a walk; `is_unanswerable`: whether no fact answers
+    it. `part`: `train`, another one, or empty.
     """
 
     line: int
@@ -71,6 +73,7 @@ class Taught:
     answers: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     walk: str = ""
+    sparql: str = ""
     is_unanswerable: bool = False
     part: str = ""
 
@@ -190,10 +193,7 @@ class Teacher:
 
     def _answer_of(self, one: Taught) -> tuple[Collection[str], AnsweredQuery | None, str]:
         """Return the facts to write for a question, the query after them, and the answer."""
-        try:
-            query = read_line(one.walk) if one.walk and self._facts is not None else None
-        except QueryError as error:
-            raise _LeftOutError("its query cannot be read") from error
+        query = self._query_of(one)
         facts, answer = tuple(dict.fromkeys(one.facts)), "; ".join(one.answers)
         is_list, many = query is None or query.head == "list", ChannelOptions().values
         if query is not None and self._facts is not None and (not is_list or not facts or len(facts) > many):
@@ -209,6 +209,20 @@ class Teacher:
         if not facts or not answer:
             raise _LeftOutError("it has no facts that prove an answer, nor a query that the prompt has examples of")
         return facts, None, answer
+
+    def _query_of(self, one: Taught) -> Query | None:
+        """Return the query whose result is the answer to a question; None if it is not known."""
+        if self._facts is None:
+            return None
+        try:
+            if one.walk:
+                return read_line(one.walk)
+            query = from_sparql(one.sparql, self._facts) if one.sparql and not one.facts else None
+        except QueryError as error:
+            raise _LeftOutError("its query cannot be read") from error
+        if query is None and one.sparql and not one.facts:
+            raise _LeftOutError("its SPARQL is no walk, or has names that the index has not")
+        return query
 
     def _text(
         self, facts: Collection[str], answered: AnsweredQuery | None, answer: str

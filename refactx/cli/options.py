@@ -198,15 +198,20 @@ def index_opener(stack: ExitStack, index: str, db: str | None) -> "Callable[[str
     return lambda name: stack.enter_context(open_index(name or index, db))
 
 
+def split_option(split: str) -> Decorator:
+    """Return a decorator that adds the option of a half of the questions of a file. `split`: the default."""
+    halves, which = click.Choice(["all", "tune", "report"]), "Which half: all, tune or report."
+    return click.option("--split", default=split, show_default=True, type=halves, metavar="HALF", help=which)
+
+
 def question_options(split: str) -> Decorator:
     """Return a decorator that adds the options of which questions of a file are asked. `split`: the default half.
 
     The command gets `split`, `kinds` (a tuple of names) and `limit`.
     """
-    halves = click.Choice(["all", "tune", "report"])
-    which, only = "Which half: all, tune or report.", "Ask only these kinds, such as single,multi."
+    only = "Ask only these kinds, such as single,multi."
     return all_of(
-        click.option("--split", default=split, show_default=True, type=halves, metavar="HALF", help=which),
+        split_option(split),
         click.option(
             "--kinds", default="", callback=lambda _, __, given: parts_of(given), metavar="KIND,...", help=only
         ),

@@ -14,6 +14,7 @@ from refactx.fact import counted
 
 if TYPE_CHECKING:
     from refactx.ask.lessons import Taught
+    from refactx.eval.questions import Split
 
 
 @click.command()
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 )
 @common.PROMPT
 @common.declared(TrainingOptions)
+@common.split_option("all")
 @common.DB
-def train(file: Path, model: str, index: str, out: Path, prompt: str | None, db: str | None, **given: Any) -> None:
+def train(
+    file: Path, model: str, index: str, out: Path, prompt: str | None, split: "Split", db: str | None, **given: Any
+) -> None:
     """Teach a model to answer out of an index, by questions whose answers are known.
 
-    FILE has questions of `refactx questions make`, or others with `facts` or a `walk`. ADAPTER is an adapter of LoRA for
-    --adapter, with a report. The same command continues a run that was stopped.
+    FILE has questions of `refactx questions make`, or others with `facts`, a `walk` or gold SPARQL. ADAPTER is an adapter of
+    LoRA for --adapter, with a report. The same command continues a run that was stopped.
     """
     from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import check_prompt, load_prompt
@@ -38,7 +42,7 @@ def train(file: Path, model: str, index: str, out: Path, prompt: str | None, db:
 
     options = TrainingOptions(**{each.name: given.pop(each.name) for each in fields(TrainingOptions)})
     load_prompt(prompt or "wikidata")  # reports a mistake before anything is loaded
-    questions = _questions(file)
+    questions = _questions(file, split)
     with open_index(index, db) as opened:
         template = prompt_for(prompt, opened)
         check_prompt(template, opened)
@@ -60,10 +64,10 @@ def train(file: Path, model: str, index: str, out: Path, prompt: str | None, db:
     )
 
 
-def _questions(file: Path) -> "list[Taught]":
-    """Return the questions of a file, with what is known of their answers."""
+def _questions(file: Path, split: "Split") -> "list[Taught]":
+    """Return the questions of a file, with what is known of their answers; `split`: those of a half, by their ids."""
     from refactx.ask.lessons import Taught
-    from refactx.eval.questions import read_records
+    from refactx.eval.questions import half_of, read_records
 
     found = [
         Taught(
@@ -72,13 +76,16 @@ def _questions(file: Path) -> "list[Taught]":
             answers=tuple(gold.text for gold in one.answers if gold.text),
             facts=tuple(map(str, record.get("facts") or ())),
             walk=str(record.get("walk") or ""),
+            sparql=one.sparql or "",
             is_unanswerable=one.kind == "unanswerable",
             part=str(record.get("part") or ""),
         )
         for number, (one, record) in enumerate(read_records(file), 1)
+        if split in ("all", half_of(one))
     ]
-    if not any(one.facts or one.walk for one in found):
+    if not any(one.facts or one.walk or one.sparql for one in found):
         raise InputError(
-            f"{file} has no questions with `facts` or a `walk`, which prove an answer: make some with `refactx questions make`"
+            f"{file} has no questions with `facts`, a `walk` or SPARQL, which prove an answer: make some with `refactx "
+            "questions make`"
         )
     return found

@@ -163,10 +163,14 @@ def test_queries_are_taught_as_they_are_asked(sample_url: str, smollm2_folder: P
     with refactx.open_index(db=sample_url) as index:
         prompt = refactx.load_prompt()
         taught = Teacher(index, prompt, tokenizer, tokenizer.eos_token_id, 2000)
-        kinds = set()
+        kinds, by_sparql = set(), 0
         for one in make_questions(index, 30, kinds=("single", "count", "comparison")):
             known = Taught(line=1, question=one.question, answers=one.answers, facts=one.facts, walk=one.walk)
             lesson, prompt_ids = taught.lesson(known), prompt.ids(tokenizer, one.question)
+            if one.sparql is not None and one.kind != "comparison":
+                same = taught.lesson(replace(known, facts=(), walk="", sparql=one.sparql))
+                assert same.ids.tolist() == lesson.ids.tolist()
+                by_sparql += 1
             text = index.tokenizer.decode(lesson.ids[len(prompt_ids) :])
             answer = f"Answer: {'; '.join(one.answers)}"
             kinds.add(one.kind)
@@ -178,6 +182,10 @@ def test_queries_are_taught_as_they_are_asked(sample_url: str, smollm2_folder: P
                 after = index.tokenizer.decode(lesson.ids[lesson.places[-1] + 1 :])
                 assert after.strip() == answer, "the answer is the query's: the model has no part in it"
         assert kinds == {"single", "count", "comparison"}
+        assert by_sparql > 5
+        beyond = Taught(line=1, question="?", sparql="SELECT ?x { ?x ?p ?y }")
+        with pytest.raises(Exception, match="its SPARQL is no walk"):
+            taught.lesson(beyond)
 
 
 def first_facts(base: Path, index: refactx.Index, adapter: Path | None) -> list[str]:
@@ -319,5 +327,5 @@ def test_files_without_lessons_are_refused(module_url: str, base: Path, tmp_path
     train = ("train", file, "--model", base, "--db", module_url, "--out", tmp_path / "adapter")
     assert "is empty" in complains(*train)
     file.write_text('{"question": "Who?", "answers": ["I"]}\n')
-    assert "no questions with `facts` or a `walk`" in complains(*train)
+    assert "no questions with `facts`, a `walk` or SPARQL" in complains(*train)
     assert not (tmp_path / "adapter").exists()
