@@ -244,13 +244,33 @@ def test_any_object_is_one_unless_it_is_cut(server: Running) -> None:
 
 
 def test_names_of_no_facts_are_empty_or_null(tiny: Running) -> None:
-    kinds = {"a": "string", "b": ["string", "null"]}
-    fields = {name: {"type": kind, "x-refactx": "object"} for name, kind in kinds.items()}
-    schema = {"type": "object", "properties": fields, "required": ["a", "b"], "additionalProperties": False}
+    kinds: dict[str, Any] = {
+        "a": {"type": "string"},
+        "b": {"type": ["string", "null"]},
+        "c": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    }
+    fields = {name: {**kind, "x-refactx": "object"} for name, kind in kinds.items()}
+    schema = {"type": "object", "properties": fields, "required": [*kinds], "additionalProperties": False}
     form = JsonForm(schema=schema, place="response_format")
     answer = asker_alone().ask("hello", max_new_tokens=1)
     found = tiny.service.forms.write(form, answer, Generation(), lambda _: None, cancelled=lambda: False)
-    assert json.loads(found.text) == {"a": "", "b": None}
+    assert json.loads(found.text) == {"a": "", "b": None, "c": None}
+
+
+def test_a_field_may_have_the_name_of_a_keyword(tiny: Running) -> None:
+    marked = {"type": "string", "x-refactx": "entity"}
+    names = ["enum", "x-refactx"]
+    schema = {
+        "type": "object",
+        "properties": dict.fromkeys(names, marked),
+        "required": names,
+        "additionalProperties": False,
+        "default": {"x-refactx": "no"},
+    }
+    answer = asker_alone().ask("hello", max_new_tokens=1)
+    form = JsonForm(schema=schema, place="response_format")
+    found = tiny.service.forms.write(form, answer, Generation(), lambda _: None, cancelled=lambda: False)
+    assert json.loads(found.text) == dict.fromkeys(names, "")
 
 
 @pytest.mark.parametrize(
