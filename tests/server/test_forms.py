@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
 import jsonschema
 import pytest
@@ -17,7 +18,8 @@ from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
 from refactx.ask.prompt import Generation
 from refactx.errors import InputError
-from refactx.server.forms import LONGEST_SCHEMA, FormConstraint, JsonForm
+from refactx.server.forms import LONGEST_SCHEMA, FormConstraint, Forms, JsonForm
+from refactx.server.http import ApiError
 from refactx.sparql.decoding.matching import Vocabulary, json_grammar
 
 QUESTION = "hello Fact:"
@@ -304,6 +306,12 @@ def test_a_schema_that_is_found_to_be_too_complex_ends_the_text_with_an_error() 
     constraint = FormConstraint(start, {256})
     with pytest.raises(InputError, match="give a simpler schema"):
         constraint.advance(constraint.start(()), ord("{"), 0)
+
+
+def test_a_model_without_an_engine_has_no_forms(tiny: Running) -> None:
+    form = JsonForm(schema={}, place="response_format")
+    with pytest.raises(ApiError, match="cannot be held to a form: leave response_format out"):
+        Forms(cast(Any, SimpleNamespace(engine=None)), tiny.service.asker).check(form)
 
 
 def test_a_deep_schema_is_refused(tiny: Running) -> None:
