@@ -31,6 +31,8 @@ MARK = "x-refactx"
 """The keyword of strings that are names in facts."""
 DATA = ("enum", "const", "default", "examples")
 """Keywords whose values are no schemas."""
+NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Keywords whose values have schemas by names."""
 
 
 class _Schema(BaseModel):
@@ -97,17 +99,29 @@ class JsonForm:
     def _held(self, node: Any, names: Mapping[str, Sequence[str]]) -> Any:
         if isinstance(node, list):
             return [self._held(one, names) for one in node]
-        if not isinstance(node, dict | Mapping):
+        if not isinstance(node, Mapping):
             return node
         mark = node.get(MARK)
         if not isinstance(mark, str):
-            return {key: value if key in DATA else self._held(value, names) for key, value in node.items()}
+            return {key: self._part(key, value, names) for key, value in node.items()}
         if mark not in names:
             raise self.refusal(f"has {mark[:50]!r} as {MARK}: give {', '.join(names)}")
-        found: list[str | None] = [*dict.fromkeys(names[mark])]
-        if "null" in node.get("type", ()):
-            found.append(None)
-        return {"enum": found or [""]}
+        values: list[str | None] = [*dict.fromkeys(names[mark])]
+        kinds = [node, *_listed(node.get("anyOf"))]
+        if any("null" in _listed(one.get("type")) for one in kinds if isinstance(one, Mapping)):
+            values.append(None)
+        return {"enum": values or [""]}
+
+    def _part(self, key: str, value: Any, names: Mapping[str, Sequence[str]]) -> Any:
+        if key in DATA:
+            return value
+        if key in NAMED and isinstance(value, dict):
+            return {name: self._held(schema, names) for name, schema in value.items()}
+        return self._held(value, names)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def names_in(facts: Sequence[Fact] = (), links: Sequence[LinkedFact] = ()) -> dict[str, list[str]]:

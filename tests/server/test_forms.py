@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
 import jsonschema
 import pytest
@@ -17,7 +18,8 @@ from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
 from refactx.ask.prompt import Generation
 from refactx.errors import InputError
-from refactx.server.forms import LONGEST_SCHEMA, FormConstraint, JsonForm
+from refactx.server.forms import LONGEST_SCHEMA, FormConstraint, Forms, JsonForm
+from refactx.server.http import ApiError
 from refactx.sparql.decoding.matching import Vocabulary, json_grammar
 
 QUESTION = "hello Fact:"
@@ -244,13 +246,33 @@ def test_any_object_is_one_unless_it_is_cut(server: Running) -> None:
 
 
 def test_names_of_no_facts_are_empty_or_null(tiny: Running) -> None:
-    kinds = {"a": "string", "b": ["string", "null"]}
-    fields = {name: {"type": kind, "x-refactx": "object"} for name, kind in kinds.items()}
-    schema = {"type": "object", "properties": fields, "required": ["a", "b"], "additionalProperties": False}
+    kinds: dict[str, Any] = {
+        "a": {"type": "string"},
+        "b": {"type": ["string", "null"]},
+        "c": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    }
+    fields = {name: {**kind, "x-refactx": "object"} for name, kind in kinds.items()}
+    schema = {"type": "object", "properties": fields, "required": [*kinds], "additionalProperties": False}
     form = JsonForm(schema=schema, place="response_format")
     answer = asker_alone().ask("hello", max_new_tokens=1)
     found = tiny.service.forms.write(form, answer, Generation(), lambda _: None, cancelled=lambda: False)
-    assert json.loads(found.text) == {"a": "", "b": None}
+    assert json.loads(found.text) == {"a": "", "b": None, "c": None}
+
+
+def test_a_field_may_have_the_name_of_a_keyword(tiny: Running) -> None:
+    marked = {"type": "string", "x-refactx": "entity"}
+    names = ["enum", "x-refactx"]
+    schema = {
+        "type": "object",
+        "properties": dict.fromkeys(names, marked),
+        "required": names,
+        "additionalProperties": False,
+        "default": {"x-refactx": "no"},
+    }
+    answer = asker_alone().ask("hello", max_new_tokens=1)
+    form = JsonForm(schema=schema, place="response_format")
+    found = tiny.service.forms.write(form, answer, Generation(), lambda _: None, cancelled=lambda: False)
+    assert json.loads(found.text) == dict.fromkeys(names, "")
 
 
 @pytest.mark.parametrize(
@@ -284,6 +306,12 @@ def test_a_schema_that_is_found_to_be_too_complex_ends_the_text_with_an_error() 
     constraint = FormConstraint(start, {256})
     with pytest.raises(InputError, match="give a simpler schema"):
         constraint.advance(constraint.start(()), ord("{"), 0)
+
+
+def test_a_model_without_an_engine_has_no_forms(tiny: Running) -> None:
+    form = JsonForm(schema={}, place="response_format")
+    with pytest.raises(ApiError, match="cannot be held to a form: leave response_format out"):
+        Forms(cast(Any, SimpleNamespace(engine=None)), tiny.service.asker).check(form)
 
 
 def test_a_deep_schema_is_refused(tiny: Running) -> None:
