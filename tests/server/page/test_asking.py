@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 CAPITAL = "What is the capital of Alaska?"
 ALASKA = "Alaska (state of the United States of America)"
 JUNEAU = "Juneau (city in and state capital of Alaska, United States)"
+ANSWER = ".written:not(.thought .written)"
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_the_answer_without_facts_stands_beside_and_its_facts_are_checked(pages:
     free, grounded = page.locator(".column.free"), page.locator(".column.grounded")
     left, right = grounded.bounding_box(), free.bounding_box()
     assert left and right and left["x"] + left["width"] <= right["x"]
-    made_up = free.locator(".written").inner_text().count("<")
+    made_up = free.locator(ANSWER).inner_text().count("<")
     if made_up:
         free.locator(".verdict").first.wait_for()
     page.get_by_role("switch").uncheck()
@@ -179,7 +180,7 @@ def test_a_made_up_fact_is_marked(pages: Pages, sample_server: str) -> None:
     free = page.locator(".column.free")
     expect(free.locator(".verdict")).to_have_text(["not in the index", "in the index"])
     expect(free.locator(".nearest")).to_contain_text(JUNEAU)
-    assert free.locator(".written").inner_text().count("Answer:") == 1
+    assert free.locator(ANSWER).inner_text().count("Answer:") == 1
     assert_accessible(page)
 
 

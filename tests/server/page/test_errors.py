@@ -132,4 +132,4 @@ def test_an_answer_that_is_cut_off_is_said_to_be(pages: Pages, tiny_server: Runn
     for message in ("The connection was lost", "The model has failed."):
         ask(page, "hello")
         page.locator(".turn").last.get_by_text(message).wait_for()
-        expect(page.locator(".turn").last.locator(".written")).to_have_text("It is")
+        expect(page.locator(".turn").last.locator(".written:not(.thought .written)")).to_have_text("It is")
