@@ -50,7 +50,7 @@ def train(file: Path, model: str, index: str, out: Path, prompt: str | None, db:
             prompt=template,
             out=out.resolve(),
             options=options,
-            source={"file": str(file), "sha256": sha256(file.read_bytes()).hexdigest(), "questions": len(questions)},
+            source={"file": str(file), "sha256": sha256(file.read_bytes()).hexdigest(), "prompt": prompt},
             say=lambda line: click.echo(line, err=True),
         )
         report = training.run(questions)
