@@ -123,7 +123,8 @@ class _Progress(TrainerCallback):
 class Training:
     """A training of the model called `model` on an index with a prompt, whose adapter is to be `out`.
 
-    `source`: what a report says of the questions. `say`: called with lines of progress.
+    `source`: what a report says of the questions: their `file`, its `sha256`, and the name of the `prompt`, None for the
+    index's own. `say`: called with lines of progress.
     """
 
     model: str
@@ -388,6 +389,8 @@ def _out_of_memory(options: TrainingOptions) -> Iterator[None]:
 def _card(report: dict[str, Any]) -> str:
     """Return the model card of an adapter."""
     run, before, now = report["run"], report["loss_before"], report["loss"]
+    asked = report["questions"]
+    prompt = f" --prompt {asked['prompt']}" if asked["prompt"] else ""
     settings = "\n".join(f"| {name} | {run[name]} |" for name in run)
     return f"""---
 base_model: {run["model"]}
@@ -398,13 +401,12 @@ tags: [lora, refactx]
 # Answers out of the index {run["index"]}
 
 An adapter of LoRA for {run["model"]}, made by `refactx train`. It is for `refactx ask`, which holds the model to facts of the
-index:
+index, with the prompt that it was made with:
 
-    refactx ask "QUESTION" --model {run["model"]} --index {run["index"]} --adapter FOLDER
+    refactx ask "QUESTION" --model {run["model"]} --index {run["index"]} --adapter FOLDER{prompt}
 
-Trained on {report["trained_on"]:,} questions of {report["questions"]["file"]} (SHA-256 {report["questions"]["sha256"]}).
-The loss on {report["kept_aside"]:,} questions kept aside was {before:.4f} before, and is
-{now:.4f}. `{REPORT}` has the losses of all steps.
+Trained on {counted(report["trained_on"], "question")} of {asked["file"]} (SHA-256 {asked["sha256"]}). The loss on
+{counted(report["kept_aside"], "question")} kept aside was {before:.4f} before, and is {now:.4f}. `{REPORT}` has all losses.
 
 | setting | |
 |---|---|

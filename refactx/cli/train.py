@@ -54,7 +54,7 @@ def train(
             prompt=template,
             out=out.resolve(),
             options=options,
-            source={"file": str(file), "sha256": sha256(file.read_bytes()).hexdigest(), "questions": len(questions)},
+            source={"file": str(file), "sha256": sha256(file.read_bytes()).hexdigest(), "prompt": prompt},
             say=lambda line: click.echo(line, err=True),
         )
         report = training.run(questions)

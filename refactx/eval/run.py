@@ -262,6 +262,7 @@ def look_up(
         found = find(lacking)
         known |= {key: found.get(key, []) for key in lacking}
         write_atomically(path, dict(sorted(known.items())))
+        known = read_document(path, again)  # as JSON has it: lists in place of tuples
     try:
         return {key: make(known[key]) for key in sorted(keys)}
     except (ValueError, TypeError, KeyError) as error:

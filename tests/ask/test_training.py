@@ -59,7 +59,7 @@ def index(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def training(base: Path, index: refactx.Index, tmp_path: Path) -> Training:
-    source = {"file": "made.jsonl", "sha256": "0"}
+    source = {"file": "made.jsonl", "sha256": "0", "prompt": "short.toml"}
     return Training(
         model=str(base), index=index, prompt=PROMPT, out=tmp_path / "adapter", options=OPTIONS, source=source, say=len
     )
@@ -214,7 +214,8 @@ def test_an_adapter_has_a_report_and_nothing_else_is_left(training: Training) ->
     assert report["run"]["learning_rate"] == OPTIONS.learning_rate
     assert {one["step"] for one in report["curve"] if "eval_loss" in one} == {0, 1, 2, 3, 4}
     assert report["loss"] == min(one["eval_loss"] for one in report["curve"] if "eval_loss" in one)
-    assert "base_model:" in (training.out / "README.md").read_text()
+    card = (training.out / "README.md").read_text()
+    assert "base_model:" in card and "--prompt short.toml" in card
     assert [path.name for path in training.out.parent.iterdir()] == ["adapter"]
     assert training.run(TAUGHT) == report, "what is done is not done again"
     with pytest.raises(InputError, match="another adapter"):

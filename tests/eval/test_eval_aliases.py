@@ -1,10 +1,13 @@
 """An answer by an alias of a gold answer in the index is right; another entity's alias is not."""
 
+from pathlib import Path
+
 from support.tiny_model import tiny_index
 
 from refactx.eval.answers import Gold, score
 from refactx.eval.names import find_holders, possible_aliases, with_aliases
 from refactx.eval.questions import Question
+from refactx.eval.run import look_up
 
 FACTS = [
     "<JFK (alias)> <alias of> <John F. Kennedy (president)>",
@@ -48,6 +51,15 @@ def test_an_alias_in_the_index_leads_to_all_its_entities() -> None:
         "USA": set(),  # a name, but not an alias
         "nobody <here>": set(),
     }
+
+
+def test_what_a_run_looks_up_is_the_same_at_once_and_from_its_file(tmp_path: Path) -> None:
+    def find(texts: list[str]) -> dict[str, tuple[str, ...]]:
+        return find_holders(tiny_index(FACTS), texts)
+
+    file, texts = tmp_path / "aliases.json", {"UK", "nobody"}
+    assert look_up(file, texts, find, list) == look_up(file, texts, find, list)
+    assert look_up(tmp_path / "types.json", texts, find, type) == {"UK": list, "nobody": list}
 
 
 def test_an_alias_of_a_gold_answer_is_that_answer() -> None:
