@@ -56,5 +56,5 @@ def test_the_command(db_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     questions.write_text('{"id": "1", "kind": "string", "sparql": "SELECT ?x { ?x rdfs:label \\"Ann\\"@en }"}\n')
     ingest_tiny(db_url, claims, "small")
     done = CliRunner().invoke(main, [str(questions), str(claims), "small"], catch_exceptions=False)
-    assert "store of small: 2 facts, 6 triples (3.00 a fact)" in done.output
+    assert "store of small: 2 facts, 10 triples (5.00 a fact)" in done.output
     assert "string           1       1       0       0       0" in done.output
