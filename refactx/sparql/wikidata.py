@@ -56,6 +56,10 @@ _PAGES = frozenset(
     [PREFIXES["schema"] + name for name in ("about", "isPartOf", "inLanguage")]
     + [PREFIXES["wikibase"] + name for name in ("sitelinks", "statements", "identifiers")]
 )
+_MAY_BE_ABSENT = re.compile(
+    r"\b(?:p[a-z]*|wdno|wdtn):P\d|/prop/(?!direct/)|about|isPartOf|inLanguage|sitelinks|statements|identifiers"
+)
+"""What a query with one of these has in it, so that others are not read for them."""
 EARTH_KM = 6371.0088
 """The mean radius of the Earth (IUGG)."""
 _POINT = re.compile(
@@ -132,7 +136,7 @@ class _Rewriter:
             for subject, kind, languages, name in _labelled_by(service, wanted):
                 if name not in bound:
                     bound.add(name)
-                    binds += f' BIND(<{_FUNCTION}{kind}>(?{subject}, "{languages}") AS ?{name})'
+                    binds += f' BIND(<{_FUNCTION}{kind}>({subject}, "{languages}") AS ?{name})'
         if binds:
             self.labels = True
             self.texts[group.span[1] - 1] = f"{binds} }}"
@@ -171,15 +175,17 @@ def _bound_by(element: Element) -> set[str]:
 
 
 def _labelled_by(service: Nested, wanted: Sequence[str]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield what a label service binds: the variable it is about, what it says of that, languages, and the variable."""
+    """Yield what a label service binds: the term that it is about, what it says of that, languages, and the variable."""
     said = list(triples_of(service.groups))
     given = [one.object.value for one in said if isinstance(one.path, Term) and one.path.value == _LANGUAGE]
     languages = ",".join(tag for tag in re.split(r"\s*,\s*", ",".join(given).strip()) if _TAG.fullmatch(tag))
     kinds = {predicate.value: kind for kind, predicate in _KINDS.items()}
+    about = {"variable": "?{}", "iri": "<{}>"}
     own = [
-        (one.subject.value, kinds[one.path.value], languages, one.object.value)
+        (about[one.subject.kind].format(one.subject.value), kinds[one.path.value], languages, one.object.value)
         for one in said
         if isinstance(one.path, Term) and one.path.value in kinds and one.object.kind == "variable"
+        if one.subject.kind in about
     ]
     if own:
         yield from own
@@ -187,7 +193,7 @@ def _labelled_by(service: Nested, wanted: Sequence[str]) -> Iterator[tuple[str, 
     for name in wanted:
         kind = next((kind for kind in _KINDS if name.endswith(kind) and name != kind), None)
         if kind is not None:
-            yield name.removesuffix(kind), kind, languages, name
+            yield f"?{name.removesuffix(kind)}", kind, languages, name
 
 
 Function = Callable[..., Any]
@@ -231,7 +237,7 @@ def statements_in(query: str) -> str:
     >>> statements_in("SELECT ?x { ?x p:P39/pq:P580 ?y }")
     'p:P39 and pq:P580 lead to statements with their qualifiers and references: an index has their values alone (wdt:P39)'
     """
-    if not any(name in query for name in (":P", "prop/", "schema:", "wikibase:", "ontology#", "schema.org/")):
+    if not _MAY_BE_ABSENT.search(query):
         return ""
     prologue = Prologue(tokens_of(query))
     uris = list(prologue.uris())

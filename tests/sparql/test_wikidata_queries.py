@@ -89,6 +89,10 @@ def test_labels_are_those_of_the_index(engine: SparqlEngine) -> None:
     ("query", "expected"),
     [
         ("SELECT ?name { ?x wdt:P4 wd:Q5 SERVICE wikibase:label { ?x rdfs:label ?name } }", [("Bob",), ("Eve",)]),
+        (
+            "SELECT ?a { SERVICE wikibase:label { wd:Q3 rdfs:label ?a . [] rdfs:label ?b . 'x' rdfs:label ?c } }",
+            [("Bob",)],
+        ),
         (f"SELECT ?xLabel (COUNT(?y) AS ?n) {{ ?x wdt:P3 ?y . {SERVICE} }} GROUP BY ?xLabel", [("Ann", "2")]),
         (f"SELECT (SAMPLE(?yLabel) AS ?l) {{ {SERVICE} ?x wdt:P5 ?v ; ^wdt:P1 ?y }}", [("Ann",)]),
         (f"SELECT ?x {{ {SERVICE} ?x wdt:P4 ?y }} ORDER BY DESC(?xLabel) LIMIT 1", [("Q4",)]),
