@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.ingest.graph_twin import Expected, Line, build, expected, facts_of, hubs_of, names_of
 
@@ -271,11 +271,17 @@ SELECTIONS = st.builds(
     inverse_limit=st.integers(1, 3),
     aliases=st.none() | st.booleans(),
 )
+# All inverse facts of P1 are beyond a limit of 1, and a ready-made fact has the text of their predicate.
+ONLY_A_HUB: list[Line] = [
+    *labels(Q1="one", Q2="two", Q3="three", P1="a"),
+    *(("claim", "Q1", "P1", "Q3"), ("claim", "Q2", "P1", "Q3"), ("ready", "x", "y", "a of")),
+]
 # In each graph, since one without a fact is an error.
 ALWAYS: list[Line] = [*labels(Q7="seven", P9="nine"), ("claim", "Q7", "P9", "Q7")]
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(ONLY_A_HUB, Selection(inverse=True, inverse_limit=1), True)
 @given(graphs(), SELECTIONS, st.sampled_from([True, True, True, False]))
 def test_any_graph_gives_the_facts_of_the_twin_and_every_name_has_one_entity(
     tmp_path: Path, graph: list[Line], selection: Selection, inverse: bool
@@ -309,7 +315,7 @@ def test_any_graph_gives_the_facts_of_the_twin_and_every_name_has_one_entity(
     check_names(built_names=names_of(built), twin=twin)
     inverses = report.names.get("inverse", 0)
     assert report.entities == sum(report.names.values()) - inverses
-    assert report.entities + inverses == len(names_of(built).keys() & set(itertools.chain.from_iterable(twin.facts)))
+    assert report.entities + inverses == len(twin.used)
 
 
 def check_names(built_names: dict[str, tuple[str, str | None]], twin: Expected) -> None:

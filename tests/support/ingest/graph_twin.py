@@ -102,13 +102,15 @@ def names_of(built: KnowledgeBase) -> dict[str, tuple[str, str | None]]:
 @dataclass(frozen=True)
 class Expected:
     """What a knowledge base should have. `kinds`: of the objects of each predicate. `hubs`: the number of subjects by
-    object, predicate and inverse predicate. `pairs`: how many distinct claims could have an inverse fact."""
+    object, predicate and inverse predicate. `pairs`: how many distinct claims could have an inverse fact. `used`: the
+    entities and inverses that occur as such in facts; a ready-made fact may have the same text without being one."""
 
     facts: set[Fact]
     names: dict[str, str]
     kinds: dict[str, str]
     hubs: dict[Fact, int]
     pairs: int
+    used: set[str]
 
 
 def ready_inverses(ready: set[Fact], *, english: bool) -> dict[str, str]:
@@ -184,7 +186,9 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
         *((names[o], names[p], names[predicate_of[p]]) for o, p in _beyond(of_claims, selection)),
         *((o, p, given[p]) for o, p in _beyond(subjects_of, selection)),
     }
-    return Expected(facts, names, kinds, _with_counts(hubs, facts), len(pairs) + len(ready_pairs))
+    used = {e for s, p, o, kind in claims for e in ((s, p, o) if kind == "entity" else (s, p))} | set(described)
+    used |= {predicate for _, predicate, _ in inverted}
+    return Expected(facts, names, kinds, _with_counts(hubs, facts), len(pairs) + len(ready_pairs), used)
 
 
 def _beyond(counts: Counter[tuple[str, str]], selection: Selection) -> list[tuple[str, str]]:
