@@ -133,14 +133,12 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     names = {e: label[e] if e[0] == "P" or e not in description else f"{label[e]} ({description[e]})" for e in label}
     names |= {e: title[e] for e in title if e[0] == "Q"}
     inverse = _inverses(of_kind["claim"], names, label, selection, wiki) if selection.inverse else {}
-    names |= {f"-{p}": inverse[p] for p in inverse if inverse[p] not in names}
-    predicate_of = {p: inverse[p] if inverse[p] in names else f"-{p}" for p in inverse}
+    predicate_of = {p: own if own in names else f"-{p}" for p, own in inverse.items()}
+    names |= {f"-{p}": own for p, own in inverse.items() if own not in names}
     names = _unique(names)
 
     external = {row[0] for row in of_kind["external id"]} if not selection.keep_external_ids else set()
-    redirects: dict[str, str] = {}
-    for entity, target in sorted(of_kind["redirect"], reverse=True):
-        redirects[entity] = target
+    redirects = {entity: target for entity, target in sorted(of_kind["redirect"], reverse=True)}
     claims = set()  # with the kind of their objects
     for kind in ("claim", "literal"):
         for subject, property_, meant, *language in of_kind[kind]:
@@ -171,7 +169,7 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     facts |= {(names[o], names[predicate], names[s]) for o, predicate, s in inverted}
     kinds = _kinds([(p, kind) for _, p, _, kind in claims], {predicate for _, predicate, _ in inverted})
     given = ready_inverses(ready, english=selection.wikipedia in ("en", "mul")) | dict(selection.inverse_names)
-    ready_pairs = [(o, p, s) for s, p, o in ready if p in given] if selection.inverse else []
+    ready_pairs = [(o, p, s) for s, p, o in ready if p in given and selection.inverse]
     subjects_of = Counter((o, p) for o, p, _ in ready_pairs)
     facts |= {(o, given[p], s) for o, p, s in ready_pairs if subjects_of[o, p] <= selection.inverse_limit}
     subjects = {claim[0] for claim in claims} | set(described) | {o for o, _, _ in inverted}
@@ -186,8 +184,8 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
         *((names[o], names[p], names[predicate_of[p]]) for o, p in _beyond(of_claims, selection)),
         *((o, p, given[p]) for o, p in _beyond(subjects_of, selection)),
     }
-    used = {e for s, p, o, kind in claims for e in ((s, p, o) if kind == "entity" else (s, p))} | set(described)
-    used |= {predicate for _, predicate, _ in inverted}
+    in_claims = {e for s, p, o, kind in claims for e in ((s, p, o) if kind == "entity" else (s, p))}
+    used = in_claims | set(described) | {predicate for _, predicate, _ in inverted}
     return Expected(facts, names, kinds, _with_counts(hubs, facts), len(pairs) + len(ready_pairs), used)
 
 
