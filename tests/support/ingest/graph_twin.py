@@ -14,7 +14,7 @@ A line is `(kind, ...)`:
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,19 +138,8 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     names = _unique(names)
 
     external = {row[0] for row in of_kind["external id"]} if not selection.keep_external_ids else set()
-    redirects = {entity: target for entity, target in sorted(of_kind["redirect"], reverse=True)}
-    claims = set()  # with the kind of their objects
-    for kind in ("claim", "literal"):
-        for subject, property_, meant, *language in of_kind[kind]:
-            object_ = _follow(meant, redirects, names) if kind == "claim" else meant
-            if kind == "claim":
-                if object_ not in names:
-                    continue
-            elif _kind_of_text(language[0]) == "text" and language[0] and not _rank(language[0], selection.languages):
-                continue
-            wanted = selection.properties is None or property_ in selection.properties
-            if wanted and property_ not in external and subject in names and property_ in names:
-                claims.add((subject, property_, object_, "entity" if kind == "claim" else _kind_of_text(language[0])))
+    redirects = {row[0]: row[1] for row in sorted(of_kind["redirect"], reverse=True)}
+    claims = _claims(of_kind, redirects, names, external, selection)
     described = {e: text for e, text in description.items() if e in names} if selection.descriptions else {}
     ready = {(row[0], row[1], row[2]) for row in of_kind["ready"]}
     if selection.limit is not None:
@@ -166,7 +155,7 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     pairs = [(o, p, s) for s, p, o, kind in claims if kind == "entity"] if selection.inverse else []
     of_claims = Counter((o, p) for o, p, _ in pairs)
     inverted = {(o, predicate_of[p], s) for o, p, s in pairs if of_claims[o, p] <= selection.inverse_limit}
-    facts |= {(names[o], names[predicate], names[s]) for o, predicate, s in inverted}
+    facts |= {(names[o], names[p], names[s]) for o, p, s in inverted}
     kinds = _kinds([(p, kind) for _, p, _, kind in claims], {predicate for _, predicate, _ in inverted})
     given = ready_inverses(ready, english=selection.wikipedia in ("en", "mul")) | dict(selection.inverse_names)
     ready_pairs = [(o, p, s) for s, p, o in ready if p in given and selection.inverse]
@@ -187,6 +176,29 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     in_claims = {e for s, p, o, kind in claims for e in ((s, p, o) if kind == "entity" else (s, p))}
     used = in_claims | set(described) | {predicate for _, predicate, _ in inverted}
     return Expected(facts, names, kinds, _with_counts(hubs, facts), len(pairs) + len(ready_pairs), used)
+
+
+def _claims(
+    of_kind: Mapping[str | None, Sequence[Sequence[str]]],
+    redirects: dict[str, str],
+    names: dict[str, str],
+    external: set[str],
+    selection: Selection,
+) -> set[tuple[str, str, str, str]]:
+    """Return subject, property, object and the kind of the object of the claims that a selection takes."""
+    claims = set()
+    for kind in ("claim", "literal"):
+        for subject, property_, meant, *language in of_kind[kind]:
+            object_ = _follow(meant, redirects, names) if kind == "claim" else meant
+            if kind == "claim":
+                if object_ not in names:
+                    continue
+            elif _kind_of_text(language[0]) == "text" and language[0] and not _rank(language[0], selection.languages):
+                continue
+            wanted = selection.properties is None or property_ in selection.properties
+            if wanted and property_ not in external and subject in names and property_ in names:
+                claims.add((subject, property_, object_, "entity" if kind == "claim" else _kind_of_text(language[0])))
+    return claims
 
 
 def _beyond(counts: Counter[tuple[str, str]], selection: Selection) -> list[tuple[str, str]]:
