@@ -104,8 +104,11 @@ $(VENV)/.llamacpp-wheel: $(READY)
 		-e ".[llamacpp]" > $(VENV)/llamacpp.log 2>&1 || echo "pip finds no wheel of llama.cpp: the demo runs with Transformers"
 	@touch $@
 
+# Compilers such as GCC 12.2 leave out a part of llama.cpp's code for AMX, which then ends in "Illegal instruction"
+# (https://github.com/ggml-org/llama.cpp/pull/26954): it is built without AMX.
+NATIVE := -DGGML_NATIVE=ON -DCMAKE_C_FLAGS=-U__AMX_INT8__ -DCMAKE_CXX_FLAGS=-U__AMX_INT8__
 $(VENV)/.llamacpp: $(VENV)/.llamacpp-wheel
-	$(BIN)/python -c 'import llama_cpp' 2> /dev/null || CMAKE_ARGS="$${CMAKE_ARGS--DGGML_NATIVE=ON}" $(LLAMACPP) -e ".[llamacpp]"
+	$(BIN)/python -c 'import llama_cpp' 2> /dev/null || CMAKE_ARGS="$${CMAKE_ARGS-$(NATIVE)}" $(LLAMACPP) -e ".[llamacpp]"
 	touch $@
 
 # Playwright drives the chromium of the system; its own browsers are not downloaded.
