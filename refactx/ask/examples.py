@@ -269,16 +269,13 @@ def prompt_for(name: str | Path | None, index: object) -> Prompt:
     if name is None and is_wikidata(index):
         return load_prompt()
     made, prompt = index.entry.report.get(KEPT) or graph_examples(index), load_prompt(GRAPH)
-
-    def lines(text: str, own: str) -> str:
-        return "\n".join([*text.splitlines(), *own.strip().splitlines()][:LINES])
-
-    head, _, channel = prompt.channel.strip().partition("\n")
+    facts, queries = made.get("channel", "").splitlines(), made.get("queries", "").splitlines()
     examples = tuple(Turn(**one) for one in made.get("examples", ()))
     return replace(
         prompt,
-        channel=f"{head}\n{lines(made.get('channel', ''), channel)}",
-        queries=lines(made.get("queries", ""), prompt.queries),
+        # Made questions have the very name of their relation: without others before them, models expect that of all.
+        channel="\n".join([*prompt.channel.strip().splitlines(), *facts][: LINES + 1]),
+        queries="\n".join([*queries, *prompt.queries.strip().splitlines()][:LINES]),
         examples=examples if len(examples) > 1 else prompt.examples,
     )
 

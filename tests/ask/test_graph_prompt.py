@@ -7,7 +7,7 @@ from support.command import run_refactx
 from support.ingest.tiny import ingest_tiny
 
 import refactx
-from refactx.ask.examples import KEPT, Examples, graph_examples, is_wikidata, prompt_for
+from refactx.ask.examples import KEPT, LINES, Examples, graph_examples, is_wikidata, prompt_for
 from refactx.ask.prompt import check_prompt, load_prompt
 from refactx.english import Relation
 from refactx.walks import TreeFacts
@@ -34,9 +34,9 @@ def acme(module_url: str, smollm2_folder: Path, tmp_path_factory: pytest.TempPat
 
 def test_its_examples_are_questions_in_english_about_its_own_facts(acme: str) -> None:
     with refactx.open_index("acme", acme) as index:
-        prompt = prompt_for(None, index)
+        prompt, made = prompt_for(None, index), graph_examples(index)
         assert check_prompt(prompt, index) == []
-    lines = [*prompt.channel.splitlines(), *prompt.queries.splitlines()]
+    lines = [*made["channel"].splitlines(), *prompt.queries.splitlines()]
     for line in (
         "Fact: <Acme Robotics> <works for (inverse)> Question: Who works for Acme Robotics?",
         "Fact: <Acme Robotics> <has product> Question: Which products does Acme Robotics have?",
@@ -46,7 +46,10 @@ def test_its_examples_are_questions_in_english_about_its_own_facts(acme: str) ->
         "Question: How many people work for Acme Robotics?",
     ):
         assert line in lines
-    assert prompt.words == prompt_for("domain", None).words
+    own = load_prompt("domain")
+    invented = own.channel.strip().splitlines()  # questions in other words than the relation's come first
+    assert prompt.channel.splitlines() == [*invented, *lines[: LINES + 1 - len(invented)]]
+    assert (prompt.words, prompt.min_confidence) == (own.words, own.min_confidence)
     answers = [example.answer.rpartition("Answer: ")[2] for example in prompt.examples]
     assert {"yes", "2", "I don't know."} <= set(answers)
 
