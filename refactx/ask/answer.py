@@ -59,6 +59,8 @@ def loops(text: str) -> bool:
     return False
 
 
+NOT_FOUND = "(not found)"
+"""What follows a fact, in the text of a model that only chats, that the index does not have."""
 FinishReason = Literal["stop", "length", "interrupted"]
 
 SEPARATOR = ";"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from refactx.ask.answer import Answer, final_answer
+from refactx.ask.answer import NOT_FOUND, Answer, final_answer
 from refactx.ask.browse import Checked, browse, check_text
 from refactx.ask.chat import ChatServer, Reply
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
@@ -30,8 +30,6 @@ ROUNDS = 8
 """The most replies with calls of tools."""
 CORRECTIONS = 2
 """The most times that an answer with facts that do not exist is asked for again."""
-NOT_FOUND = "(not found)"
-"""What follows a fact that the index does not have."""
 SHOWN = 20
 """The most completions and facts that a tool returns."""
 

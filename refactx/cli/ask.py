@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 @MODEL
 @INDEX
 @click.option("--chat", is_flag=True, help="Hold a conversation: earlier turns are context.")
+@click.option("--stream", is_flag=True, help="In a pipe: print the text as it is written.")
 @click.option(
     "--file",
     type=click.Path(path_type=Path, allow_dash=True),
@@ -71,6 +72,7 @@ def ask(
     index: str,
     db: str | None,
     chat: bool,
+    stream: bool,
     file: Path | None,
     batch_size: int,
     prompt: str | None,
@@ -80,8 +82,9 @@ def ask(
 ) -> None:
     """Answer questions with facts of an index as proof.
 
-    On a terminal, an answer appears while it is written. Ctrl-C ends the answer and prints it as far as it was
-    written; the exit code is then 130. With --chat, the conversation continues.
+    On a terminal, an answer appears while it is written; in a pipe it comes first, then each fact with its pages.
+    Ctrl-C ends the answer and prints it as far as it was written; the exit code is then 130. With --chat, the
+    conversation continues.
     """
     from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import check_prompt, load_prompt
@@ -92,6 +95,10 @@ def ask(
     if chat and (file is not None or batch_size > 1):
         raise InputError(
             "--chat was given with --file or --batch-size: leave them out, a conversation asks one question at a time"
+        )
+    if stream and (file is not None or batch_size > 1 or as_json):
+        raise InputError(
+            "--stream was given with --file, --batch-size or --json: leave them out, it shows a text at a time"
         )
     for question in questions:
         template.messages(question)  # reports an empty question before anything is loaded
@@ -111,7 +118,7 @@ def ask(
         asking = Asking(asker=asker, options=generation, free=free, marker=template.marker)
         for note in notes if prompt and prompt.endswith(".toml") else []:  # the built-in prompts go with any index
             click.echo(f"refactx: {note}", err=True)
-        view = view_of(asking, as_json, asks=not chat)
+        view = view_of(asking, as_json, asks=not chat, streams=stream)
         if chat:
             return converse(view, texts)
         if file is None and batch_size == 1:

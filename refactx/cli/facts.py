@@ -61,6 +61,8 @@ def facts(
         completions = [{"text": text, "leaves": leaves} for text, leaves in found]
         meant = resolved and asdict(resolved)
         return print_json({"index": index, "prefix": prefix, "completions": completions, "resolved": meant})
+    if found:
+        click.echo(f"{'facts':>12}  begin with")
     for text, leaves in found:
         click.echo(f"{leaves:>12,}  {line(text)}")
     return None
@@ -110,7 +112,8 @@ def _print_predicates(index: "Index", as_json: bool, limit: int | None) -> None:
                 ],
             }
         )
-    width = min(40, max((len(name) for name, _ in found), default=0))
+    width = min(40, max((len(name) for name, _ in found), default=9))
+    click.echo(f"{'facts':>12}  {'predicate':<{width}}  such as")
     for name, (count, text) in found:
         click.echo(f"{count:>12,}  {line(name):<{width}}  {line(text)}")
     return None

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -37,6 +38,27 @@ class GroupedCommand(click.Command):
                 formatter.write_dl([(records[name][0].ljust(width), records[name][1]) for name in members])
 
 
+class IndexCommand(click.Command):
+    """A command whose first argument is the name of an index, which may be given as `--index NAME` too."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.params.append(
+            click.Option(["--index"], metavar="NAME", expose_value=False, help="The same as the argument NAME.")
+        )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments, of which `--index NAME` becomes the first."""
+        end = args.index("--") if "--" in args else len(args)
+        for at, text in enumerate(args[:end]):
+            option, equals, name = text.partition("=")
+            if option == "--index" and (equals or at + 1 < end):
+                return super().parse_args(
+                    ctx, [name if equals else args[at + 1], *args[:at], *args[at + 2 - bool(equals) :]]
+                )
+        return super().parse_args(ctx, args)
+
+
 class OrderedGroup(click.Group):
     """A group that lists its commands in the order in which they were added."""
 
@@ -64,6 +86,15 @@ class LazyGroup(click.Group):
         module, _, name = self._modules[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(f"refactx.cli.{module}"), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command of arguments; fail with the name that is like it, which click seeks among loaded ones."""
+        near = get_close_matches(args[0], self._modules, 1)
+        if near and args[0] not in self._modules:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         room = formatter.width - 6 - max(map(len, self._modules))

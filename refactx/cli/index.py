@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refactx.cli.help import OrderedGroup
+from refactx.cli.help import IndexCommand, OrderedGroup
 from refactx.cli.ingest import machine_options
-from refactx.cli.options import DB, JSON, NAME, in_database, print_done, print_json
+from refactx.cli.options import ANY_NAME, DB, DROPPED, JSON, NAME, in_database, print_done, print_json
 from refactx.cli.store import drop_store, print_with_store
 from refactx.errors import DatabaseError, IndexNotFoundError, InputError, RefactxError
 from refactx.fact import counted, line
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 FILE = click.Path(path_type=Path)
 
 
-@click.command("export")
-@NAME
+@click.command("export", cls=IndexCommand)
+@DROPPED
 @click.argument("file", type=FILE)
 @DB
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
@@ -145,19 +145,21 @@ def list_(db: str | None, every: bool, as_json: bool) -> None:
         return print_json(found)
     if not found:
         click.echo(f"there is no index in {where}: build one with `refactx ingest`", err=True)
+    if found:
+        click.echo(f"{'index':<24} {'facts':>14}  {'bytes a fact':>12}  tokenizer")
     for entry in found:
         state = "" if entry["state"] == "ready" else f"  [{entry['state']}]"
         if every and entry["unfinished"]:
             state += "  [a change is running, or was killed]"
         click.echo(
-            f"{line(entry['name']):<24} {counted(entry['facts'], 'fact'):>20}  "
-            f"{entry['bytes_per_fact'] or 0:>6.1f} bytes a fact  {line(entry['tokenizer'])}{state}"
+            f"{line(entry['name']):<24} {entry['facts']:>14,}  {entry['bytes_per_fact'] or 0:>12.1f}  "
+            f"{line(entry['tokenizer'])}{state}"
         )
     return None
 
 
-@index.command()
-@click.argument("name")
+@index.command(cls=IndexCommand)
+@ANY_NAME
 @DB
 @JSON
 def show(name: str, db: str | None, as_json: bool) -> None:
@@ -175,8 +177,8 @@ def show(name: str, db: str | None, as_json: bool) -> None:
     return None
 
 
-@index.command()
-@click.argument("name")
+@index.command(cls=IndexCommand)
+@ANY_NAME
 @DB
 @JSON
 def verify(name: str, db: str | None, as_json: bool) -> None:
@@ -212,8 +214,8 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
         sys.exit(1)
 
 
-@index.command()
-@NAME
+@index.command(cls=IndexCommand)
+@DROPPED
 @click.option("--unfinished", is_flag=True, help="Delete only what killed ingests left of it.")
 @DB
 @JSON
@@ -229,7 +231,7 @@ def drop(name: str, unfinished: bool, db: str | None, as_json: bool) -> None:
     print_done(as_json, {"dropped": name}, f"dropped {what}")
 
 
-@index.command()
+@index.command(cls=IndexCommand)
 @NAME
 @DB
 @machine_options

@@ -78,6 +78,8 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     atexit.register(_freeze_all)
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # refactx reports lost connections itself
+    if sys.stderr.isatty():
+        _show_progress(logging.getLogger("refactx.loading"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # half a character of a JSON document, as JSON writes it
@@ -100,6 +102,14 @@ def main() -> None:
         )
     except click.Abort:
         sys.exit(130)  # Ctrl-C
+
+
+def _show_progress(log: logging.Logger) -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("refactx: %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False  # a server's log is of its own
 
 
 def _check_arguments(arguments: Sequence[str]) -> None:

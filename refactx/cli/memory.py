@@ -116,6 +116,8 @@ def find(
         return print_json([_choice(one) for one in found])
     if not found:
         click.echo(f"nothing in the memory of {index} is like {line(label)}", err=True)
+    if found:
+        click.echo(f"{'id':<12} like  {'found as':<8} name")
     for one in found:
         click.echo(f"{one.entry.id:<12} {one.similarity:.2f}  {one.how:<8} {line(one.entry.text)}")
     return None

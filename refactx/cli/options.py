@@ -84,7 +84,9 @@ def in_database(_context: click.Context, _parameter: click.Parameter, name: str 
     return name
 
 
-NAME = click.argument("name", callback=in_database)
+NAME = click.argument("name", default="default", callback=in_database)
+ANY_NAME = click.argument("name", default="default")
+DROPPED = click.argument("name", callback=in_database)
 OWN_INDEX = click.option(
     "--index", default="default", show_default=True, metavar="NAME", callback=in_database, help="Name of the index."
 )

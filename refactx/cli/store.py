@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refactx.cli.help import OrderedGroup
-from refactx.cli.options import DB, JSON, NAME, print_done, print_json
+from refactx.cli.help import IndexCommand, OrderedGroup
+from refactx.cli.options import DB, DROPPED, JSON, NAME, print_done, print_json
 from refactx.fact import counted
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def store(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-@store.command()
+@store.command(cls=IndexCommand)
 @NAME
 @click.option(
     "--published",
@@ -144,7 +144,7 @@ def store(context: click.Context) -> None:
 @DB
 @JSON
 def build(name: str, published: tuple[Path, ...], db: str | None, as_json: bool) -> None:
-    """Build the store of index NAME anew.
+    """Build the store of index NAME (default: default) anew.
 
     With --published, queries find the graph as it was published: its named graphs, blank nodes, axioms and datatypes.
     """
@@ -158,7 +158,7 @@ def build(name: str, published: tuple[Path, ...], db: str | None, as_json: bool)
     _make(make if published else build_store, name, db, as_json)
 
 
-@store.command()
+@store.command(cls=IndexCommand)
 @NAME
 @DB
 @JSON
@@ -172,7 +172,7 @@ def update(name: str, db: str | None, as_json: bool) -> None:
     _make(update_store, name, db, as_json)
 
 
-@store.command()
+@store.command(cls=IndexCommand)
 @NAME
 @DB
 @JSON
@@ -191,8 +191,8 @@ def show(name: str, db: str | None, as_json: bool) -> None:
     return None
 
 
-@store.command()
-@NAME
+@store.command(cls=IndexCommand)
+@DROPPED
 @DB
 @JSON
 def drop(name: str, db: str | None, as_json: bool) -> None:

@@ -12,7 +12,6 @@ printed once; the current line and the status below it are redrawn in place.
 Answers go to standard output, progress to standard error if that is a terminal.
 """
 
-import re
 import signal
 import sys
 import time
@@ -34,7 +33,7 @@ from rich.table import Table
 from rich.text import Text
 from tqdm import tqdm
 
-from refactx.ask.answer import Answer
+from refactx.ask.answer import NOT_FOUND, Answer
 from refactx.ask.prompt import Example, Generation
 from refactx.cli.options import print_json
 from refactx.decoding.stream import TextPiece
@@ -77,24 +76,24 @@ def query_text(query: str) -> str:
 
 
 def plain(answer: Answer) -> str:
-    """Return the answer as lines, with a line end after the last.
+    """Return the answer as lines, with a line end after the last: then each fact once, and below it its pages, indented.
 
-    Each fact has a line of its own, and no other line starts with `<`: the rest of the model's text is indented.
+    Of the rest of the text, what is marked as not found in the index is shown, indented; all of it if it came to no answer.
     """
-    lines, own = [f"Question: {line(answer.question)}"], visible(answer.text)
-    for fact in answer.facts:
-        own = re.sub(
-            rf"(^[ \t]*\S+:)?[ \t]*{re.escape(visible(fact.text))}[ \t]*\n?", "", own, count=1, flags=re.MULTILINE
-        )
-    lines += [f"  | {written}".rstrip() for written in visible(answer.thought).splitlines()]
-    lines += [f"  {written}".rstrip() for written in own.splitlines()]
-    lines += [line(fact.text) for fact in answer.facts]
+    facts = {line(fact.text): linked for fact, linked in zip(answer.facts, answer.links, strict=True)}
+    rest = [line(text) for text in answer.text.splitlines() if not answer.answer or NOT_FOUND in text]
+    lines = [f"Question: {line(answer.question)}"]
+    lines += [f"  {text}".rstrip() for text in rest if not any(fact in text for fact in facts)]
     lines.append(f"Answer: {line(answer.answer) or '(none)'}")
     if note := ending(answer):
         lines.append(note)
-    proof = proof_of(answer)
-    lines += [f"Proof: {line(_text(fact))}" for fact in proof]
-    lines += [f"Link: {label} {url}" for label, url in dict.fromkeys(_links((*answer.links, *proof)))]
+    for query in answer.queries:
+        lines.append(f"Query: {line(query.line)}")
+        facts |= {f"Proof: {line(_text(fact))}": fact for fact in query.facts[:SHOWN]}
+    for text, linked in facts.items():
+        lines.append(text)
+        if pages := [url for _, url in _links([linked])]:
+            lines.append(f"  {' '.join(pages)}")
     return "\n".join(lines) + "\n"
 
 
@@ -198,6 +197,8 @@ UNFINISHED = "dim underline"
 THOUGHT = "dim italic"
 ANSWER = "bold"
 REFRESH_RATE = 8  # a second
+READING = "reading the prompt"
+"""What is done until there is a token."""
 
 
 class TerminalText:
@@ -264,9 +265,8 @@ class TerminalText:
         return self._line.copy().append(space).append(fact, style)
 
     def _render(self) -> Group:
-        status = (
-            f"{counted(self.tokens, 'token')}, {counted(self.facts, 'fact')}, {time.monotonic() - self._started:.0f} s"
-        )
+        tokens = counted(self.tokens, "token") if self.tokens else READING
+        status = f"{tokens}, {counted(self.facts, 'fact')}, {time.monotonic() - self._started:.0f} s"
         current = self._current()
         return Group(*([current] if current.plain.strip() else []), Text(status, style="dim"))
 
@@ -429,12 +429,43 @@ class _Bar:
 
     @tokens.setter
     def tokens(self, count: int) -> None:
+        self._bar.set_description("", refresh=False)
         self._bar.set_postfix(facts=self.facts, refresh=False)
         self._bar.update(count - self._tokens)
         self._tokens = count
 
     def add(self, piece: TextPiece) -> None:
         self.facts += piece.completes
+
+
+class _Stream:
+    """Standard output, to which a text is written as it comes."""
+
+    def __init__(self) -> None:
+        self.reads, self.facts, self.tokens, self._begun = True, 0, 0, False
+
+    def add(self, piece: TextPiece) -> None:
+        text = visible(piece.text) if self._begun else visible(piece.text).lstrip()
+        self._begun = self._begun or bool(text)
+        click.echo(text, nl=False)
+
+
+class StreamView:
+    """The text of each answer as it is written, for programs."""
+
+    def __init__(self, asking: "Asking") -> None:
+        self._asking = asking
+
+    def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
+        answer = self._asking.ask(question, history, _Stream())
+        self.show(answer)
+        return answer
+
+    def show(self, answer: Answer, error: str = "") -> None:
+        """End the text; print all of it if it could not be shown while it was written."""
+        click.echo("" if self._asking.streams else visible(answer.text))
+        if note := ending(answer):
+            click.echo(note)
 
 
 class LineView:
@@ -444,7 +475,7 @@ class LineView:
         self._asking, self._as_json = asking, as_json
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
-        with shown(self.show), tqdm(unit=" tokens", disable=None, leave=False) as bar:
+        with shown(self.show), tqdm(desc=READING, unit=" tokens", disable=None, leave=False) as bar:
             answer = self._asking.ask(question, history, _Bar(bar))
         self.show(answer)
         return answer
@@ -482,11 +513,12 @@ class TerminalView:
         print_answer(self._console, answer, self._asking.marker, was_streamed=False)
 
 
-def view_of(asking: Asking, as_json: bool, asks: bool = True) -> View:
-    """Return the view for standard output: JSON or plain lines, or a `TerminalView` if it is a terminal."""
+def view_of(asking: Asking, as_json: bool, asks: bool = True, streams: bool = False) -> View:
+    """Return the view for standard output: JSON or plain lines, a text as it is written (`streams`), or a `TerminalView` if
+    it is a terminal."""
     if not as_json and sys.stdout.isatty():
         return TerminalView(asking, asks)
-    return LineView(asking, as_json)
+    return StreamView(asking) if streams else LineView(asking, as_json)
 
 
 def ask_many(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError, ModelError
 from refactx.models import demo
-from refactx.models.loading import AUTO, DEMO, gguf_of, load_model
+from refactx.models.loading import AUTO, DEMO, gguf_of, load_model, progress_log
 from refactx.options import option
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def load_language_model(name: str, index: Any = None, options: EngineOptions | N
     options = options or EngineOptions()
     if (served := served_model(name, index, options)) is not None:
         return served
+    progress_log.info("loading the model %s", name)
     gguf = _gguf_for_llamacpp(name, options)
     if gguf is not None:
         from refactx.engines.llamacpp.model import load_gguf

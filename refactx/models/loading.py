@@ -5,6 +5,7 @@ imported only if it is needed. Every failure is a ModelError of one sentence.
 """
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from refactx.tokenizer import FactTokenizer
 if TYPE_CHECKING:
     import torch
 
+progress_log = logging.getLogger("refactx.loading")
+"""What is loaded, which may take seconds; the command line shows it on a terminal."""
 DEMO = "demo"
 AUTO = "auto"
 DEVICE_MAPS = ("balanced", "sequential")
@@ -61,6 +64,7 @@ def load_tokenizer(name: str) -> tuple[FactTokenizer, str]:
         except ModelError as error:
             raise ModelError(f"cannot use {file}: {error}") from error
     else:
+        progress_log.info("reading the tokenizer of %s", name)
         found = FactTokenizer.from_transformers(_load(name, path, _auto_tokenizer))
     found.name = shown
     return found, shown

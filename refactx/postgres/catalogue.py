@@ -6,6 +6,7 @@ They are rows of the table `refactx.hubs`, by the names that facts use. `subject
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal
 
 import psycopg
@@ -84,9 +85,11 @@ def find_index(database: Database, name: str) -> CatalogueEntry:
             f"index {name!r} is not complete: its ingest is running or was killed. If it was killed, run it again"
         )
     ready = [entry.name for entry in database.retry_unlimited(list_indexes)]
+    near = get_close_matches(name, ready, 1)
+    like = f". Did you mean {near[0]!r}? Else" if near else ":"
     known = f"there are: {', '.join(ready)}" if ready else "there is none yet"
     raise IndexNotFoundError(
-        f"there is no index {name!r} in {database.shown} ({known}): build it with "
+        f"there is no index {name!r} in {database.shown} ({known}){like} build it with "
         f"`refactx ingest --index {name}`, or give another database with --db or REFACTX_DB"
     )
 

@@ -270,6 +270,9 @@ def test_an_unknown_index_is_reported_with_the_existing_ones(sample_url: str) ->
     said = complains("facts", "<", "--index", "nope", "--db", sample_url)
     assert f"no index 'nope' in {shown_address(sample_url)} (there are: default)" in said
     assert "no index 'nope'" in complains("index", "verify", "nope", "--db", sample_url)
+    assert "Did you mean 'default'?" in complains("index", "show", "--index=defalt", "--db", sample_url)
+    assert "Did you mean 'index'?" in complains("indx", "list")
+    assert "Missing argument 'NAME'" in complains("index", "drop", "--db", sample_url)
     assert "no index 'nope'" in complains("index", "drop", "nope", "--db", sample_url)
 
 

@@ -75,7 +75,7 @@ def test_names_are_found_with_a_memory_and_without(url: str) -> None:
         "P3"
     ]
     assert [one["alias"] for one in memory(url, "find", "City of Light")] == [True]
-    line = run_refactx("memory", "find", "Texas", "--db", url).stdout.split()
+    line = run_refactx("memory", "find", "Texas", "--db", url).stdout.splitlines()[-1].split()
     assert line[:3] == ["Q3", "1.00", "label"]
 
 
