@@ -72,6 +72,9 @@ _ROOT = re.compile(r"(?:/[\w.~-]+)*")
 @click.option("--pack", "pack_name", metavar="PACK", help="Translate to SPARQL too: liita, wikidata, or a folder.")
 @click.option("--run-on", metavar="WHERE", help="Queries of the pack: URL, store, tree or invented.")
 @click.option("--name", metavar="NAME", help="Name of the model; default: that of --model.")
+@click.option(
+    "--feedback", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Keep what people report there."
+)
 @click.option("--log-text", is_flag=True, help="Log questions and answers too.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen at.")
 @click.option(
@@ -95,6 +98,7 @@ def serve(
     pack_name: str | None,
     run_on: str | None,
     name: str | None,
+    feedback: Path | None,
     log_text: bool,
     host: str,
     port: int,
@@ -134,9 +138,12 @@ def serve(
         origins=origins_of(allow_origin),
         root=root_of(root_path),
         logs_text=log_text,
+        feedback=feedback,
         **given,
     )
     load_prompt(prompt or "wikidata")  # reports a wrong name before anything is opened
+    if feedback is not None:
+        feedback.open("ab").close()  # reports at once that it cannot be written
     pack = pack_to_serve(pack_name, run_on)
     with listen(host, port) as listening, ExitStack() as stack:
         limits = limits_of_environment()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from refactx.ask.asker import Asker
     from refactx.names import Memory
+    from refactx.sparql.engines import Result
     from refactx.sparql.names import Names
 
 
@@ -288,18 +289,24 @@ def _entity(row: Link | str) -> Entity:
     )
 
 
-def table(index: Index, names: "Names", query: str, most: int) -> Table:
-    """Return the rows of a SPARQL query on an index, at most `most`. Raises InputError or EngineError."""
+def sparql_result(index: Index, names: "Names", query: str, most: int) -> "Result":
+    """Return what a SPARQL query finds in an index, at most `most` rows. Raises InputError or EngineError."""
     from refactx.sparql.engines import open_engine  # the library of the store
     from refactx.sparql.labels import has_labels, with_iris
-    from refactx.sparql.results import texts
 
     sparql = with_iris(query, names).sparql if has_labels(query) else query
     engine = open_engine(index)
     try:
-        result = engine.run(sparql, limit=most, seconds=SECONDS)
+        return engine.run(sparql, limit=most, seconds=SECONDS)
     finally:
         engine.close()
+
+
+def table(index: Index, names: "Names", query: str, most: int) -> Table:
+    """Return the rows of a SPARQL query on an index as texts, at most `most`. Raises InputError or EngineError."""
+    from refactx.sparql.results import texts
+
+    result = sparql_result(index, names, query, most)
     if isinstance(result, bool):
         return {"columns": ["answer"], "rows": [["yes" if result else "no"]], "truncated": False, "note": ""}
     rows = list(texts(result.rows, names.facts.names))

@@ -30,8 +30,10 @@ from refactx.server.responses import responses_router
 from refactx.server.routes import (
     assistants_app,
     facts_router,
+    feedback_router,
     page_router,
     query_router,
+    sparql_router,
     state_router,
     translate_router,
 )
@@ -56,7 +58,8 @@ def create_app(
         servers=[{"url": options.root}] if options.root else None,
     )
     for router in (
-        chat_router, completions_router, responses_router, facts_router, query_router, translate_router,
+        chat_router, completions_router, responses_router, facts_router, query_router, sparql_router,
+        feedback_router, translate_router,
     ):  # fmt: skip
         app.include_router(router(service))
     app.include_router(models_router(options.name))

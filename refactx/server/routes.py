@@ -1,9 +1,13 @@
 """The routes of facts, queries, translations, assistants, the page, and the server's state."""
 
+import errno
 import json
 import logging
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from fcntl import LOCK_EX, flock
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.routing import Route
 
@@ -20,7 +25,7 @@ from refactx.ask.prompt import Generation
 from refactx.ask.queries import Replies
 from refactx.errors import RefactxError
 from refactx.index.index import Index
-from refactx.mcp import Answered, answered, fact_server, http_app
+from refactx.mcp import Answered, answered, fact_server, http_app, sparql_result
 from refactx.server.http import ApiError, Slot, api_error
 from refactx.server.service import CONTENT_TYPE, Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonReply, JsonRoute, gone, last_of, note, sse, streamed
@@ -98,6 +103,89 @@ def _opened(service: TextService) -> tuple[Any, Any]:
 
 
 MOST_ROWS = 10_000
+
+
+class SparqlRequest(BaseModel):
+    """A query of SPARQL on the index, with ids or with names in angle brackets."""
+
+    query: str = Field(min_length=1, max_length=100_000)
+    limit: int = Field(default=1000, ge=1, le=MOST_ROWS)
+
+
+def sparql_router(service: TextService) -> APIRouter:
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post("/v1/sparql", response_class=JsonReply)
+    async def sparql(asked: SparqlRequest) -> Response:
+        """Run a SELECT or ASK query of SPARQL on the index. The result is in the JSON of the W3C, with the names of IRIs as
+        `labels`."""
+        from refactx.sparql.engines import EngineError
+        from refactx.sparql.names import Names
+        from refactx.sparql.results import labels, written
+
+        index, known = _opened(service)
+
+        def run() -> Document:
+            try:
+                result = sparql_result(index, Names(index), asked.query, asked.limit)
+            except EngineError as error:
+                raise ApiError(504, str(error)) from None
+            found: Document = json.loads("".join(written(result, "json")))
+            if isinstance(result, bool):
+                return found
+            more = {"truncated": result.truncated, "note": result.note}
+            return found | {"labels": labels(result.rows, known.names), **more}
+
+        return JsonReply(await service.look_up(run))
+
+    return router
+
+
+MOST_FEEDBACK = 100 << 20
+"""Bytes of a file of feedback, after which no more is taken."""
+
+
+class FeedbackRequest(BaseModel):
+    """What a person says of an answer: its `question`, the `answer` with the texts of its `facts`, and `words` of their own."""
+
+    question: str = Field(min_length=1, max_length=10_000)
+    answer: str = Field(max_length=20_000)
+    facts: list[Annotated[str, Field(max_length=LONGEST)]] = Field(default=[], max_length=100)
+    words: str = Field(default="", max_length=4000)
+
+
+def feedback_router(service: TextService) -> APIRouter:
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post("/v1/feedback", response_class=JsonReply)
+    async def feedback(given: FeedbackRequest) -> Response:
+        """Keep what a person says of an answer, as a line of the file that the server was started with."""
+        file = service.options.feedback
+        if file is None:
+            raise ApiError(404, "this server takes no feedback: start it with --feedback FILE")
+        about = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "model": service.options.name}
+        index = getattr(service.index, "name", None)
+        await run_in_threadpool(append_line, file, about | {"index": index} | given.model_dump())
+        return JsonReply({"kept": True})
+
+    return router
+
+
+def append_line(file: Path, document: Document) -> None:
+    """Append a line of JSON to a file, whole, whoever else appends to it. Raises ApiError (507) if there is no room."""
+    text = f"{json.dumps(document, ensure_ascii=False)}\n".encode("utf-8", "replace")
+    with file.open("ab", buffering=0) as opened:
+        flock(opened, LOCK_EX)  # until it is closed
+        size = os.fstat(opened.fileno()).st_size
+        try:
+            if size + len(text) <= MOST_FEEDBACK and opened.write(text) == len(text):
+                return
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+        if os.fstat(opened.fileno()).st_size > size:
+            opened.truncate(size)
+    raise ApiError(507, "there is no room for more feedback: tell the people who run this server")
 
 
 class QueryRequest(BaseModel):
@@ -263,6 +351,8 @@ def state_router(service: TextService, drains: Callable[[], bool]) -> APIRouter:
         """Say whether the model writes and the database answers."""
         error = service.availability.error
         found = {"status": "ok" if error is None else "unavailable", "model": service.options.name}
+        if service.options.feedback is not None:
+            found["feedback"] = "taken"
         found["database"] = "ok" if error is None else "away"
         return JSONResponse(found, 200 if error is None else 503)
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Generic, Literal, TypeVar
 
@@ -31,7 +32,8 @@ class ServerOptions:
     its addresses behind a proxy, such as `/kb`. `grace`: for how many seconds running texts may continue after
     SIGTERM; `keep_alive`: after how many seconds of silence a stream has a comment; `refresh`: after how many it
     shows what was appended to the index and forgotten. `think`: as in `refactx.Generation`, for requests that do not
-    say. `logs_text`: whether logs have questions and answers.
+    say. `logs_text`: whether logs have questions and answers. `feedback`: the file of what people say of
+    answers, None: they are not asked.
 
     Raises InputError for values out of range.
     """
@@ -52,6 +54,7 @@ class ServerOptions:
     )
     refresh: float = 2.0
     logs_text: bool = False
+    feedback: Path | None = None
 
     def __post_init__(self) -> None:
         check_options(self)

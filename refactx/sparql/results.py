@@ -105,6 +105,15 @@ def _json_term(term: Term) -> Mapping[str, Any]:
     return {"type": "literal", "value": term.value, "datatype": term.datatype.value}
 
 
+def labels(
+    rows: Iterable[Sequence[Term | None]], names: Callable[[Sequence[str]], Mapping[str, str]]
+) -> dict[str, str]:
+    """Return the names of the IRIs in rows, without those that have none. `names`: as for `texts`."""
+    ids = {term.value: id_of_entity(term.value) for row in rows for term in row if isinstance(term, NamedNode)}
+    known = names(list(dict.fromkeys(ids.values()))) if ids else {}
+    return {iri: known[id_] for iri, id_ in ids.items() if id_ in known}
+
+
 def texts(
     rows: Iterable[Sequence[Term | None]], names: Callable[[Sequence[str]], Mapping[str, str]]
 ) -> Iterator[list[str | None]]:

@@ -13,6 +13,7 @@ from support.server.running import Running, running
 
 import refactx
 from refactx.english import Relation
+from refactx.sparql.store import build_store
 
 FACTS = [f"<Ann> <p> <b{n}>" for n in range(12)] + ["<Ann> <q> <Bo>", "<Bo> <q of> <Ann>", "<Bé> <p> <in>"]
 
@@ -141,3 +142,18 @@ def test_examples_are_questions_about_facts_of_the_index(served: Running) -> Non
 
 def test_examples_need_an_index_in_a_database(tiny: Running) -> None:
     assert tiny.get("/v1/examples").status_code == 404
+
+
+def test_sparql_has_rows_with_names(served: Running) -> None:
+    assert "refactx store build" in served.post("/v1/sparql", {"query": "ASK { <Ann> <q> ?x }"}).text
+    build_store(served.service.index)  # type: ignore[arg-type]
+    reply = served.post("/v1/sparql", {"query": "SELECT ?x { <Ann> <q> ?x }"}).json()
+    (row,) = reply["results"]["bindings"]
+    assert reply["labels"].get(row["x"]["value"], row["x"]["value"]).endswith("Bo")
+    found = served.post("/v1/sparql", {"query": "SELECT ?x { <Ann> <p> ?x }", "limit": 5}).json()
+    assert (len(found["results"]["bindings"]), found["truncated"]) == (5, True)
+    assert served.post("/v1/sparql", {"query": "ASK { <Ann> <q> <Bo> }"}).json()["boolean"] is True
+    for wrong in ("SELECT {", "DROP ALL"):
+        refused = served.post("/v1/sparql", {"query": wrong})
+        assert refused.status_code == 400
+        assert refused.json()["error"]["message"]
