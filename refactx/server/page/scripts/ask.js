@@ -2,6 +2,7 @@
 
 import { say } from "./element.js";
 import { showExamples } from "./examples.js";
+import { remember, showHistory } from "./history.js";
 import { root } from "./names.js";
 import { errorNotice } from "./notice.js";
 import { get } from "./server.js";
@@ -22,6 +23,7 @@ const [main, banner, turnsRoot, form, question, send, stop, compare, renew] = [
 
 let model = "";
 let turns = [];
+let conversation = ""; // its id in the history
 let running = []; // what stops the texts that are being written
 
 async function begin() {
@@ -51,18 +53,34 @@ async function ask(text) {
     if (!text.trim() || running.length || !model) {
         return;
     }
-    const turn = new Turn(text.trim(), () => answer(turn));
-    turns.push(turn);
-    turnsRoot.append(turn.root);
+    const turn = add(text.trim());
     question.value = "";
     fit();
+    await answer(turn);
+}
+
+function add(text) {
+    const turn = new Turn(text, () => answer(turn));
+    turns.push(turn);
+    turnsRoot.append(turn.root);
     main.removeAttribute("data-empty");
     renew.hidden = false;
     if (turns.length === 1) {
+        conversation = String(Date.now());
         history.replaceState(null, "", questionUrl(turn.question, compare.checked));
         document.title = `${turn.question} · ReFactX`;
     }
-    await answer(turn);
+    return turn;
+}
+
+/** Show a conversation of the history, which can be continued. */
+async function reopen({ id, turns: kept }) {
+    startAnew();
+    for (const one of kept) {
+        await add(one.question).restore(one);
+    }
+    conversation = id;
+    turns[0].root.scrollIntoView();
 }
 
 /** Write the answer of a turn, and the one without facts if people compare. */
@@ -75,6 +93,10 @@ async function answer(turn) {
     turn.root.scrollIntoView({ block: "start", behavior: smooth ? "smooth" : "auto" });
     say("Writing");
     await run(...texts);
+    const kept = turns.filter((one) => one.grounded.saved);
+    if (kept.length) {
+        remember(conversation, model, kept.map((one) => ({ question: one.question, ...one.grounded.saved })));
+    }
 }
 
 function writeFree(turn, signal) {
@@ -148,6 +170,7 @@ document.addEventListener("keydown", (event) => {
     }
 });
 stop.addEventListener("click", stopAll);
+document.getElementById("history").addEventListener("click", () => showHistory(reopen));
 renew.addEventListener("click", startAnew);
 document.getElementById("others").addEventListener("click", () => showExamples(ask).catch(() => {}));
 compare.addEventListener("change", () => {

@@ -12,6 +12,7 @@ import { WrittenText } from "./written_text.js";
 
 const MOST_TRIES = 5;
 const USUAL_SECONDS = 2;
+const [UNSURE, SURE] = [4, 10]; // nats: below the first, the usual prompt does not know
 const LONG_MILLISECONDS = 2500; // after which a person wants to know why it takes so long
 
 /** Write a piece of a stream. `about`: its field `refactx`. */
@@ -47,6 +48,19 @@ class Thought {
     }
 }
 
+/** Return how sure an answer is in words, with its number. `nats`: null if nothing was chosen by the question. */
+function confidenceOf(nats) {
+    if (nats === null || nats === undefined) {
+        return null;
+    }
+    const word = nats < UNSURE ? "low" : nats < SURE ? "medium" : "high";
+    const number = `${nats.toFixed(1)} nats`;
+    const title = `${number}: how much likelier the fact makes the question than none does`;
+    const unseen = element("span", { class: "unseen" }, ` (${number})`);
+    const shown = element("span", { title }, `${word} confidence`, unseen);
+    return element("span", {}, " · ", shown);
+}
+
 export class Column {
     /** `isFree`: whether the answer is written without facts. */
     constructor(isFree) {
@@ -80,6 +94,30 @@ export class Column {
                 await this.pause(error, signal);
             }
         }
+    }
+
+    /** What a browser keeps of the answer, for `restore`; null unless it is whole. */
+    get saved() {
+        const { text, result, reason, tokens, seconds } = this;
+        return result && text ? { text, result, reason, tokens, seconds } : null;
+    }
+
+    /** Show an answer that was kept. */
+    async restore({ text, result, reason, tokens, seconds }) {
+        this.begin();
+        this.stopWaiting();
+        Object.assign(this, { text, result, reason });
+        let at = 0;
+        for (const fact of result.facts) {
+            const start = text.indexOf(fact.text, at);
+            if (start >= at) {
+                this.written.add(text.slice(at, start));
+                put(this.written, fact.text, { in_fact: true, fact });
+                at = start + fact.text.length;
+            }
+        }
+        this.written.add(text.slice(at));
+        await this.finish(tokens, seconds);
     }
 
     begin() {
@@ -144,6 +182,7 @@ export class Column {
     }
 
     async finish(tokens, seconds) {
+        Object.assign(this, { tokens, seconds });
         const result = this.result ?? { answer: "", facts: [], queries: [], unknown: false };
         this.written.end(result.answer, result.unknown);
         if (!this.text.trim()) {
@@ -180,10 +219,7 @@ export class Column {
             figures.unshift(counted(result.facts.length, "fact"));
         }
         figures.push(`${seconds.toFixed(1)} s`);
-        if (result.confidence !== null && result.confidence !== undefined) {
-            figures.push(`confidence ${result.confidence.toFixed(1)} nats`);
-        }
-        return element("p", { class: "figures" }, figures.join(" · "));
+        return element("p", { class: "figures" }, figures.join(" · "), confidenceOf(result.confidence));
     }
 
     /** Wait until the server may be asked again. */

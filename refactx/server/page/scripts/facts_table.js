@@ -1,5 +1,6 @@
 /** The table of the facts that prove an answer. */
 
+import { csvButton } from "./csv.js";
 import { element, isolated } from "./element.js";
 import { exploreUrl, link, nameOf, statementUrl, textOf } from "./names.js";
 import { treeOf } from "./tree.js";
@@ -13,10 +14,14 @@ export function factsTable(facts, title) {
     return element(
         "table",
         { class: "facts" },
-        element("caption", {}, title),
+        element("caption", {}, title, " ", csvButton(() => [COLUMNS, ...facts.map(textsOf)], "facts.csv")),
         element("thead", {}, element("tr", {}, ...heads, links)),
         element("tbody", {}, ...facts.flatMap(rowsOf)),
     );
+}
+
+function textsOf(fact) {
+    return [fact.subject, fact.predicate, fact.object].map(textOf);
 }
 
 function rowsOf(fact) {

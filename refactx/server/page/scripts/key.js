@@ -45,7 +45,7 @@ function dialog(isWrong) {
         input,
         element("div", { class: "buttons" }, cancel, element("button", { class: "primary" }, "Continue")),
     );
-    const shown = element("dialog", { class: "key", "aria-labelledby": "key-title" }, form);
+    const shown = element("dialog", { "aria-labelledby": "key-title" }, form);
     return new Promise((resolve) => {
         let given = "";
         form.addEventListener("submit", () => {

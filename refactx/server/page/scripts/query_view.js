@@ -1,9 +1,10 @@
 /** A query of an answer: its line, its SPARQL, and its rows. */
 
 import { copyButton } from "./copy.js";
+import { csvButton } from "./csv.js";
 import { counted, element, isolated } from "./element.js";
 import { factsTable } from "./facts_table.js";
-import { exploreUrl, link, nameOf } from "./names.js";
+import { exploreUrl, link, nameOf, textOf } from "./names.js";
 
 const SHOWN = 100;
 const OPEN = 30; // rows that are shown at once
@@ -30,6 +31,7 @@ export function queryView(query, text) {
                 { open: query.rows.length <= OPEN },
                 element("summary", {}, `Rows (${query.rows.length})`),
                 rowsOf(query),
+                csvButton(() => [["row", "by"].slice(0, textsOf(query)[0].length), ...textsOf(query)]),
             ),
         );
     }
@@ -53,7 +55,12 @@ export function queryView(query, text) {
             ),
         );
     }
-    return element("section", { class: "query", "aria-label": "Query of this answer" }, ...parts);
+    return element("section", { class: "query", "aria-label": "Query of this answer" }, ...parts.filter(Boolean));
+}
+
+function textsOf(query) {
+    const texts = query.rows.map((row, at) => [textOf(row), query.sorted_by[at] ? textOf(query.sorted_by[at]) : ""]);
+    return texts.some(([, by]) => by) ? texts : texts.map(([row]) => [row]);
 }
 
 function rowsOf(query) {

@@ -3,6 +3,7 @@
 import { Column } from "./column.js";
 import { copyButton } from "./copy.js";
 import { element } from "./element.js";
+import { takesFeedback, wrongButton } from "./feedback.js";
 import { markdownOf } from "./markdown.js";
 import { root } from "./names.js";
 
@@ -30,7 +31,13 @@ export class Turn {
     async writeGrounded(model, before, signal) {
         this.actions.hidden = true;
         await this.grounded.write(model, this.conversation(before), signal, this.again);
-        this.showActions();
+        await this.showActions();
+    }
+
+    /** Show the answer with facts that was kept. */
+    async restore(saved) {
+        await this.grounded.restore(saved);
+        await this.showActions();
     }
 
     /** Write the answer without facts. */
@@ -45,7 +52,7 @@ export class Turn {
         return [...before, { role: "user", content: this.question }];
     }
 
-    showActions() {
+    async showActions() {
         const { text, result } = this.grounded;
         if (text) {
             this.actions.replaceChildren(
@@ -53,6 +60,9 @@ export class Turn {
                 copyButton("Copy link", () => new URL(questionUrl(this.question), location.href).href),
             );
             this.actions.hidden = false;
+            if (await takesFeedback()) {
+                this.actions.append(wrongButton(this.question, text, result));
+            }
         }
     }
 }

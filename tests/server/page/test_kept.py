@@ -1,0 +1,82 @@
+"""What people keep of answers: conversations in the browser, rows as CSV, and reports of wrong answers."""
+
+import json
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Page, expect
+from support.server.pages import Pages, answer_by_query, ask, assert_accessible
+from support.server.running import Running, running
+
+import refactx
+
+pytestmark = pytest.mark.slow
+CAPITAL = "What is the capital of Alaska?"
+ALASKA = "Alaska (state of the United States of America)"
+
+
+def saved(page: Page, name: str) -> str:
+    """The text of the file that a button saves."""
+    with page.expect_download() as download:
+        page.get_by_role("button", name=name).first.click()
+    return Path(download.value.path()).read_bytes().decode("utf-8-sig")
+
+
+def test_a_conversation_is_opened_again_as_it_was_and_deleted(pages: Pages, sample_server: str) -> None:
+    page = pages.open(f"{sample_server}/?q={quote(CAPITAL)}")
+    page.locator(".figures").wait_for()
+    shown = page.locator(".grounded").inner_text()
+    page.goto(sample_server)
+    page.locator("#model", has_text="demo").wait_for()
+    page.get_by_role("button", name="History").click()
+    assert_accessible(page)
+    (kept,) = json.loads(saved(page, "Save as JSON"))
+    assert (kept["model"], kept["turns"][0]["question"]) == ("demo", CAPITAL)
+    page.locator(".history").get_by_role("button", name=CAPITAL).first.click()
+    page.locator(".figures").wait_for()
+    assert page.locator(".grounded").inner_text() == shown
+    expect(page.locator(".written .fact-link")).to_have_count(1)
+    page.get_by_role("button", name="History").click()
+    page.get_by_role("button", name=f"Delete {CAPITAL}").click()
+    page.get_by_text("There are none yet").wait_for()
+
+
+def test_confidence_is_a_word_with_its_number(pages: Pages, sample_server: str) -> None:
+    page = pages.open(f"{sample_server}/?q={quote(CAPITAL)}")
+    word = page.locator(".figures [title]")
+    expect(word).to_contain_text("confidence")
+    number = page.locator(".figures .unseen").inner_text().strip(" ()")
+    assert str(word.get_attribute("title")).startswith(f"{number}: how much likelier")
+
+
+def test_facts_and_rows_are_saved_as_csv(pages: Pages, sample_server: str) -> None:
+    page = pages.open(sample_server)
+    page.locator("#model", has_text="demo").wait_for()
+    query = answer_by_query(page, sample_server, f"list <{ALASKA}> <lowest point>")
+    page.locator(".query .rows").wait_for()
+    rows = saved(page, "Save CSV").split("\r\n")
+    assert [row.strip('"') for row in rows] == ["row", *[row["label"] for row in query["rows"]], ""]
+
+
+def test_a_wrong_answer_is_reported_where_the_server_keeps_that(
+    pages: Pages, tiny_server: Running, tiny_index: refactx.Index, tmp_path: Path
+) -> None:
+    file = tmp_path / "feedback.jsonl"
+    with running(index=tiny_index, max_tokens=60, feedback=file) as server:
+        page = pages.open(server.url)
+        page.locator("#model", has_text="tiny").wait_for()
+        ask(page, "hello Fact:")
+        page.get_by_role("button", name="Wrong?").click()
+        page.get_by_label("What is wrong?").fill("all of it\n")
+        assert_accessible(page)
+        page.get_by_role("button", name="Report", exact=True).click()
+        expect(page.get_by_role("button", name="Reported")).to_be_disabled()
+    (line,) = map(json.loads, file.read_text().splitlines())
+    assert (line["question"], line["words"], line["model"]) == ("hello Fact:", "all of it", "tiny")
+    assert line["facts"]
+    assert all(f"{fact} ." in tiny_index for fact in line["facts"])
+    page = pages.open(f"{tiny_server.url}/?q=hello+Fact%3A")
+    page.get_by_role("button", name="Copy link").wait_for()
+    page.wait_for_load_state("networkidle")
+    expect(page.get_by_role("button", name="Wrong?")).to_have_count(0)
