@@ -29,7 +29,7 @@ def name_of(path: Path) -> str:
 
 
 def address_of(path: Path) -> str:
-    return {"index.html": "/", "explore.html": "/explore"}.get(
+    return {"index.html": "/", "explore.html": "/explore", "sparql.html": "/sparql"}.get(
         name_of(path), f"/{name_of(path)}"
     )
 
@@ -141,7 +141,7 @@ def test_scripts_look_for_elements_that_are_there() -> None:
     shared = ids["index"] & ids["explore"]
     for path in SCRIPTS:
         wanted = set(re.findall(r"getElementById\(\"([\w-]+)\"\)", path.read_text(encoding="utf-8")))
-        page = next((name for name in ("explore",) if path.name.startswith(name)), "index")
+        page = next((name for name in ("explore", "sparql") if path.name.startswith(name)), "index")
         assert wanted <= ids[page]
     assert {"theme", "said", "banner", "about-index"} <= shared
 

@@ -44,6 +44,7 @@ def test_a_conversation_is_opened_again_as_it_was_and_deleted(pages: Pages, samp
 
 def test_confidence_is_a_word_with_its_number(pages: Pages, sample_server: str) -> None:
     page = pages.open(f"{sample_server}/?q={quote(CAPITAL)}")
+    page.locator(".figures").wait_for()
     word = page.locator(".figures [title]")
     expect(word).to_contain_text("confidence")
     number = page.locator(".figures .unseen").inner_text().strip(" ()")

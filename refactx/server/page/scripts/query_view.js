@@ -5,6 +5,7 @@ import { csvButton } from "./csv.js";
 import { counted, element, isolated } from "./element.js";
 import { factsTable } from "./facts_table.js";
 import { exploreUrl, link, nameOf, textOf } from "./names.js";
+import { plotOf } from "./plot.js";
 
 const SHOWN = 100;
 const OPEN = 30; // rows that are shown at once
@@ -33,6 +34,7 @@ export function queryView(query, text) {
                 rowsOf(query),
                 csvButton(() => [["row", "by"].slice(0, textsOf(query)[0].length), ...textsOf(query)]),
             ),
+            plotOf(["row", "value"], textsOf(query)),
         );
     }
     if (query.sparql) {
