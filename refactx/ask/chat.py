@@ -97,14 +97,18 @@ def _options(*, think: bool) -> dict[str, Any]:
     return {"add_generation_prompt": True, "enable_thinking": think, "thinking": think}
 
 
-def conversation_ids(tokenizer: Any, messages: Sequence[Message], *, think: bool = False) -> list[int]:
+def conversation_ids(
+    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, think: bool = False, tools: Sequence[Any] = ()
+) -> list[int]:
     """Return the ids of a conversation up to the beginning of the assistant's turn. The first message is the system's.
+
+    `tools`: those that the prompt has, as chat templates take them.
 
     `think`: whether the prompt ends in an opened thought; else it has none, or one that is closed at once. For a chat
     template without a system role, the system message begins the first user turn. Raises ModelError if the chat
     template cannot be used.
     """
-    options, messages = _options(think=think), list(messages)
+    options, messages = _options(think=think) | ({"tools": tools} if tools else {}), list(messages)
     if messages[0]["content"].strip() and not _writes(tokenizer, messages, options):
         messages = folded(messages)
     try:

@@ -10,16 +10,12 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 
 from refactx.server.chat import (
-    ContentPart,
     Documents,
-    Message,
-    Role,
     TextRequest,
     answered,
-    conversation,
     form_of,
-    no_tools,
 )
+from refactx.server.conversation import ContentPart, Message, Role, conversation, no_tools
 from refactx.server.forms import Format
 from refactx.server.http import bad_request
 from refactx.server.service import Order, TextService
