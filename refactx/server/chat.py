@@ -78,7 +78,7 @@ class TextRequest(BaseModel):
             chosen = given.get(choice)
             if chosen != "none" and (given.get(tools) or chosen not in (None, "auto")):
                 raise bad_request(
-                    f'this server does not call tools yet: leave out {tools}, or send `"{choice}": "none"`',
+                    f'this server does not call tools here: leave out {tools}, or send `"{choice}": "none"`',
                     tools if given.get(tools) else choice,
                     "unsupported_parameter",
                 )
@@ -434,18 +434,23 @@ class ChatRequest(CompletedRequest):
     def effort(self) -> str | None:
         return self.reasoning_effort
 
-    async def calls(self, messages: Sequence[Mapping[str, Any]], service: TextService) -> ToolOrder | None:
-        """Return the calls that may be made, None for none. Raise ApiError (400) for tools that cannot be called."""
-        choice = self.tool_choice or "auto"
-        if not self.tools and (choice == "required" or isinstance(choice, NamedTool)):
-            raise bad_request("tool_choice asks for a call, but there are no tools: give some", "tools")
-        if not self.tools or choice == "none":
-            return None
-        parallel = self.parallel_tool_calls is not False
-        found: ToolOrder = await service.look_up(
-            lambda: service.tools.order(self.tools or (), choice, messages, parallel=parallel)
-        )
-        return found
+
+async def calls_of(
+    tools: Sequence[Tool] | None,
+    choice: Choice | None,
+    parallel: bool | None,
+    messages: Sequence[Mapping[str, Any]],
+    service: TextService,
+) -> ToolOrder | None:
+    """Return the calls that may be made, None for none. Raise ApiError (400) for tools that cannot be called."""
+    if not tools and (choice == "required" or isinstance(choice, NamedTool)):
+        raise bad_request("tool_choice asks for a call, but there are no tools: give some", "tools")
+    if not tools or choice == "none":
+        return None
+    found: ToolOrder = await service.look_up(
+        lambda: service.tools.order(tools, choice or "auto", messages, parallel=parallel is not False)
+    )
+    return found
 
 
 def chat_router(service: TextService) -> APIRouter:
@@ -470,7 +475,7 @@ def chat_router(service: TextService) -> APIRouter:
             stop=stop_texts(asked.stop),
             answer_alone=variant == "answer" or form is not None,
             form=form,
-            calls=await asked.calls(whole, service),
+            calls=await calls_of(asked.tools, asked.tool_choice, asked.parallel_tool_calls, whole, service),
         )
         documents = ChatDocuments(asked.model, answer_alone=order.answer_alone, with_usage=asked.with_usage)
         return await answered(service, request, asked.copies(order), documents, streams=asked.stream, ends=DONE)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from refactx.ask.prompt import Example
-from refactx.server.http import ApiError, bad_request
+from refactx.server.http import bad_request
 
 MOST_MESSAGES = 1000
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
@@ -127,6 +127,9 @@ def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message]
                 for one in message.tool_calls
                 for given in [_arguments(one.function, place)]
             ]
+            if whole and whole[-1].get("tool_calls"):  # responses have an item for each call
+                whole[-1]["tool_calls"] += turn["tool_calls"]
+                continue
         else:
             plain.append(message)
         whole.append(turn)
@@ -140,16 +143,6 @@ def _arguments(function: CalledFunction, place: str) -> Any:
         raise bad_request(
             f"{place}.tool_calls has arguments that are no JSON: {function.arguments[:50]!r}", place
         ) from None
-
-
-def no_tools(field: str, found: str) -> ApiError:
-    """Return the error of a conversation with calls of tools or their results. `found`: what shows that `field` is one."""
-    return bad_request(
-        f"{field} is {found}: this server does not call tools yet, and reads messages with text alone: leave calls of "
-        "tools and their results out",
-        field,
-        "unsupported_parameter",
-    )
 
 
 def _text(message: Message, field: str) -> str:

@@ -154,32 +154,27 @@ def test_tools_that_may_not_be_called_change_nothing(tiny: Running, route: str) 
         assert answered(tiny, route, fields) == plain
 
 
-def test_responses_refuse_tools_that_may_be_called(tiny: Running) -> None:
-    for refusal, param in (
-        ({"tools": [FUNCTION]}, "tools"),
-        ({"tools": [{"type": "web_search"}], "tool_choice": "auto"}, "tools"),
-        ({"tool_choice": "required"}, "tool_choice"),
-        ({"tool_choice": {"type": "function", "name": "f"}}, "tool_choice"),
-        ({"functions": [{"name": "f"}], "function_call": "auto"}, "functions"),
-    ):
-        message, found = refused(tiny, "responses", refusal)
-        assert found == param
-        assert message.startswith("this server does not call tools yet: leave out")
-
-
 @pytest.mark.parametrize(
-    ("items", "param"),
+    ("route", "fields", "param"),
     [
-        ([{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}], "input.1.type"),
-        ([{"type": "function_call_output", "call_id": "c", "output": [{"a": 1}]}], "input.1.type"),
-        ([{"type": "mcp_list_tools", "server_label": "s", "tools": []}], "input.1.type"),
+        ("responses", {"tools": [{"type": "web_search"}], "tool_choice": "auto"}, "tools.0.name"),
+        ("responses", {"tool_choice": "required"}, "tools"),
+        ("responses", {"tool_choice": {"type": "function", "name": "f"}}, "tools"),
+        ("responses", {"input": [*said("a"), {"type": "mcp_list_tools", "tools": []}, *said("b")]}, "input.1.type"),
+        (
+            "responses",
+            {"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]},
+            "input.0.tool_call_id",
+        ),
+        ("chat/completions", {"functions": [{"name": "f"}], "function_call": "auto"}, "functions"),
+        ("chat/completions", {"messages": [*said("a"), {"role": "function", "content": "x"}]}, "messages.1"),
+        ("completions", {"tools": [FUNCTION]}, "tools"),
     ],
 )
-def test_responses_with_tools_are_refused_in_one_sentence(tiny: Running, items: list[Any], param: str) -> None:
-    message, found = refused(tiny, "responses", {"input": [*said("a"), *items, *said("b")]})
-    assert found == param
-    assert message.startswith(f"{param} is ")
-    assert "this server does not call tools yet" in message
+def test_tools_that_cannot_be_called_are_refused_in_one_sentence(
+    tiny: Running, route: str, fields: dict[str, Any], param: str
+) -> None:
+    assert refused(tiny, route, fields)[1] == param
 
 
 @pytest.mark.parametrize(

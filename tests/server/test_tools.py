@@ -60,6 +60,27 @@ def called(server: Running, **fields: Any) -> tuple[Any, list[tuple[str, Any]]]:
     return choice, calls
 
 
+def test_responses_call_tools_and_take_results(served: tuple[Running, Script]) -> None:
+    server, script = served
+    tools: Any = [{"type": "function", **one["function"], "strict": None} for one in TOOLS]
+    asked: dict[str, Any] = {"model": "tiny", "input": "How?", "tools": tools, "max_output_tokens": 200}
+    say(script, f"{WEATHER}\n{ADD}", said("How?"))
+    client = server.openai()
+    whole = client.responses.create(**asked)
+    calls = [(one.name, json.loads(one.arguments)) for one in whole.output if one.type == "function_call"]
+    assert calls == [("weather", {"city": "Bern"}), ("add", {"a": 1, "b": 22})]
+    with client.responses.stream(**asked) as stream:
+        events = [event.type for event in stream]
+        streamed = stream.get_final_response()
+    assert [(one.name, json.loads(one.arguments)) for one in streamed.output if one.type == "function_call"] == calls
+    assert events.count("response.function_call_arguments.done") == 2
+    call = whole.output[0]
+    output = {"type": "function_call_output", "call_id": call.call_id, "output": "5 degrees"}  # type: ignore[union-attr]
+    history = [*said("How?"), call.model_dump(), output]
+    script.say(0, "")
+    assert client.responses.create(**{**asked, "input": history, "tools": []}).output[0].type == "message"
+
+
 def test_marks_of_calls_are_learned_from_the_template() -> None:
     marks = CallMarks(opens="<tool_call>\n", between="\n<tool_call>\n", closes="\n</tool_call>", arguments="arguments")
     assert call_marks(chat_tokenizer(TEMPLATE)) == marks
