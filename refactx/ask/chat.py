@@ -108,7 +108,7 @@ def conversation_ids(
     template without a system role, the system message begins the first user turn. Raises ModelError if the chat
     template cannot be used.
     """
-    options, messages = _options(think=think) | ({"tools": tools} if tools else {}), list(messages)
+    options, messages = _options(think=think) | ({"tools": tools} if tools else {}), [dict(one) for one in messages]
     if messages[0]["content"].strip() and not _writes(tokenizer, messages, options):
         messages = folded(messages)
     try:
@@ -136,7 +136,7 @@ def without_control(tokenizer: Any, text: str) -> str:
     return text
 
 
-def _writes(tokenizer: Any, messages: list[Message], options: Mapping[str, Any]) -> bool:
+def _writes(tokenizer: Any, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> bool:
     """Return whether the chat template writes the system message: some raise an error for it, some drop it."""
     try:
         return messages[0]["content"] in tokenizer.apply_chat_template(messages, tokenize=False, **options)
@@ -144,10 +144,10 @@ def _writes(tokenizer: Any, messages: list[Message], options: Mapping[str, Any])
         return False
 
 
-def folded(messages: list[Message]) -> list[Message]:
+def folded(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the conversation with the system message at the beginning of the first user turn."""
     system, first, *rest = messages
-    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *map(dict, rest)]
 
 
 SECONDS = 120.0

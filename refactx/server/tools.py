@@ -6,7 +6,7 @@ facts follows.
 """
 
 import json
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -137,19 +137,18 @@ class CallState:
 
 class CallConstraint(Constraint[CallState]):
     """The constraint of texts that are calls. Without `is_required`, another text ends with its first id that is not of the
-    mark. `opens`, `between`, `closes`: the ids of the marks; `ends`: those that end texts; `parallel`: whether several
+    mark. `opens`, `between`, `closes`: the ids of the marks; `parallel`: whether several
     calls may come."""
 
     def __init__(
         self,
         matcher: Matcher,
         marks: tuple[Sequence[int], Sequence[int], Sequence[int]],
-        ends: Collection[int],
         *,
         is_required: bool,
         parallel: bool,
     ) -> None:
-        self._matcher, self._ends = matcher, np.array(sorted(ends), np.int32)
+        self._matcher = matcher
         self._opens, self._between, self._closes = (tuple(ids) for ids in marks)
         self._is_required, self._parallel = is_required, parallel
 
@@ -177,7 +176,7 @@ class CallConstraint(Constraint[CallState]):
             return state
         if not state.is_closing:
             return replace(state, matcher=self._matcher, is_free=False)
-        return replace(state, mark=self._between, is_closing=False, is_whole=not self._parallel)
+        return replace(state, mark=self._between, is_free=True, is_closing=False, is_whole=not self._parallel)
 
     def allowed(self, state: CallState) -> Tokens | None:
         if state.is_whole:
@@ -186,9 +185,7 @@ class CallConstraint(Constraint[CallState]):
             return NO_TOKENS if state.matcher is None else state.matcher.allowed.tokens
         if state.is_free:
             return None
-        next_ids = np.array(state.mark[:1], np.int32)
-        is_between = bool(state.calls) and not state.is_closing and state.mark == self._between
-        return np.union1d(next_ids, self._ends) if is_between else next_ids
+        return np.array(state.mark[:1], np.int32)
 
     def can_end(self, state: CallState) -> bool:
         return state.is_whole
@@ -260,7 +257,6 @@ class Tools:
         constraint = CallConstraint(
             self._forms.matcher(order.form),
             (opens, between, closes),
-            self._model.ends,
             is_required=order.is_required,
             parallel=order.parallel,
         )
