@@ -97,14 +97,18 @@ def _options(*, think: bool) -> dict[str, Any]:
     return {"add_generation_prompt": True, "enable_thinking": think, "thinking": think}
 
 
-def conversation_ids(tokenizer: Any, messages: Sequence[Message], *, think: bool = False) -> list[int]:
+def conversation_ids(
+    tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, think: bool = False, tools: Sequence[Any] = ()
+) -> list[int]:
     """Return the ids of a conversation up to the beginning of the assistant's turn. The first message is the system's.
+
+    `tools`: those that the prompt has, as chat templates take them.
 
     `think`: whether the prompt ends in an opened thought; else it has none, or one that is closed at once. For a chat
     template without a system role, the system message begins the first user turn. Raises ModelError if the chat
     template cannot be used.
     """
-    options, messages = _options(think=think), list(messages)
+    options, messages = _options(think=think) | ({"tools": tools} if tools else {}), [dict(one) for one in messages]
     if messages[0]["content"].strip() and not _writes(tokenizer, messages, options):
         messages = folded(messages)
     try:
@@ -132,7 +136,7 @@ def without_control(tokenizer: Any, text: str) -> str:
     return text
 
 
-def _writes(tokenizer: Any, messages: list[Message], options: Mapping[str, Any]) -> bool:
+def _writes(tokenizer: Any, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> bool:
     """Return whether the chat template writes the system message: some raise an error for it, some drop it."""
     try:
         return messages[0]["content"] in tokenizer.apply_chat_template(messages, tokenize=False, **options)
@@ -140,10 +144,10 @@ def _writes(tokenizer: Any, messages: list[Message], options: Mapping[str, Any])
         return False
 
 
-def folded(messages: list[Message]) -> list[Message]:
+def folded(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the conversation with the system message at the beginning of the first user turn."""
     system, first, *rest = messages
-    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *map(dict, rest)]
 
 
 SECONDS = 120.0

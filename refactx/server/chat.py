@@ -3,23 +3,25 @@
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Example, Generation
+from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Generation
 from refactx.errors import InputError
 from refactx.options import options_of
+from refactx.server.conversation import Message, conversation, with_results
 from refactx.server.forms import Format, JsonForm
 from refactx.server.http import ApiError, bad_request
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, Numbered, reply, sse, stream_reply
 from refactx.server.texts import Delta, Finished, citation, citations_of, late_citations, nested, reasoning_of
+from refactx.server.tools import Choice, NamedTool, Tool, ToolOrder
 
 VARIANTS = ("", "answer", "free")
 MOST_STOPS = 4
@@ -76,7 +78,7 @@ class TextRequest(BaseModel):
             chosen = given.get(choice)
             if chosen != "none" and (given.get(tools) or chosen not in (None, "auto")):
                 raise bad_request(
-                    f'this server does not call tools yet: leave out {tools}, or send `"{choice}": "none"`',
+                    f'this server does not call tools here: leave out {tools}, or send `"{choice}": "none"`',
                     tools if given.get(tools) else choice,
                     "unsupported_parameter",
                 )
@@ -235,102 +237,6 @@ def stop_texts(stop: str | list[str] | None) -> list[str]:
     return [text for text in found if text]
 
 
-MOST_MESSAGES = 1000
-Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
-
-
-class ContentPart(BaseModel):
-    """A part of a message. Only parts with text are accepted."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    text: str | None = None
-
-
-class Message(BaseModel):
-    """A message of a conversation."""
-
-    model_config = ConfigDict(extra="allow")
-
-    role: Role
-    content: str | list[ContentPart] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """The last question, the turns before it, and what system messages say."""
-
-    question: str
-    history: tuple[Example, ...] = ()
-    system: str = ""
-
-
-TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
-
-
-def conversation(messages: Iterable[Message], field: str, instructions: str = "") -> Conversation:
-    """Return the conversation that messages are. `field`: their name, for errors.
-
-    Messages of one role in succession count as one. Raises ApiError (400) if the last one is not the user's, or if one has
-    something else than text.
-
-    >>> said = conversation([Message(role="user", content="Hi"), Message(role="assistant", content="Yes?"),
-    ...                      Message(role="user", content="Who?")], "messages")
-    >>> said.question, said.history
-    ('Who?', (Example(question='Hi', answer='Yes?'),))
-    """
-    system, turns = [instructions] if instructions.strip() else [], list[tuple[str, str]]()
-    for number, message in enumerate(messages):
-        if number >= MOST_MESSAGES:
-            raise bad_request(f"{field} has more than {MOST_MESSAGES:,} messages: leave out the oldest", field)
-        text = _text(message, f"{field}.{number}")
-        if message.role in ("system", "developer"):
-            system.append(text)
-        elif turns and turns[-1][0] == message.role:
-            turns[-1] = message.role, f"{turns[-1][1]}\n\n{text}"
-        else:
-            turns.append((message.role, text))
-    if not turns or turns[-1][0] != "user" or not turns[-1][1].strip():
-        raise bad_request(
-            f"{field} has no question at its end: the last message has to be the user's, with text", field
-        )
-    if turns[0][0] == "assistant":  # what it said unasked
-        turns.insert(0, ("user", "..."))
-    pairs = zip(turns[:-1:2], turns[1:-1:2], strict=True)
-    history = tuple(Example(question[1], answer[1]) for question, answer in pairs)
-    return Conversation(turns[-1][1], history, "\n\n".join(text for text in system if text.strip()))
-
-
-def no_tools(field: str, found: str) -> ApiError:
-    """Return the error of a conversation with calls of tools or their results. `found`: what shows that `field` is one."""
-    return bad_request(
-        f"{field} is {found}: this server does not call tools yet, and reads messages with text alone: leave calls of "
-        "tools and their results out",
-        field,
-        "unsupported_parameter",
-    )
-
-
-def _text(message: Message, field: str) -> str:
-    extra: dict[str, Any] = message.model_extra or {}
-    if message.role in ("tool", "function"):
-        raise no_tools(f"{field}.role", repr(message.role))
-    if extra.get("tool_calls") or extra.get("function_call"):
-        raise no_tools(field, "a message with tool_calls")
-    if extra.get("audio"):
-        raise bad_request(f"{field} has sound: this server reads text alone", field)
-    if message.content is None or isinstance(message.content, str):
-        return message.content or ""
-    for part in message.content:
-        if part.type not in TEXT_PARTS or (part.text is None and part.type != "refusal"):
-            raise bad_request(
-                f"{field} has a part of type {part.type!r}: this server reads text alone, as a part of type 'text'",
-                field,
-            )
-    return "".join(part.text or "" for part in message.content)
-
-
 def usage(texts: Sequence[Finished]) -> Document:
     """Return the numbers of tokens of texts after one prompt, which counts once."""
     prompt, written = texts[0].prompt_tokens, sum(text.tokens for text in texts)
@@ -427,6 +333,8 @@ class ChatDocuments(Documents):
             message |= {"reasoning": reasoning, "reasoning_content": reasoning}
         message["annotations"] = [nested(one) for one in citations_of(finished, answer_alone=self._answer_alone)]
         message["refactx"] = finished.to_json()
+        if finished.calls:
+            message |= {"content": None, "tool_calls": [call.to_json() for call in finished.calls]}
         return {"index": index, "message": message, "logprobs": None, "finish_reason": finished.reason}
 
     def first(self, index: int) -> list[Document]:
@@ -450,7 +358,11 @@ class ChatDocuments(Documents):
         if self._answer_alone or finished.thought:
             late = late_citations(finished, answer_alone=self._answer_alone)
             delta["annotations"] = [nested(one) for one in late]
-        return [self._chunk(delta, index, finished.reason)]
+        calls = [
+            self._chunk({"tool_calls": [{"index": number, **call.to_json()}]}, index)
+            for number, call in enumerate(finished.calls)
+        ]
+        return [*calls, self._chunk(delta, index, finished.reason)]
 
     def end(self, texts: Sequence[Finished]) -> list[Document]:
         if not self._with_usage:
@@ -514,10 +426,31 @@ class ChatRequest(CompletedRequest):
     messages: list[Message] = Field(min_length=1)
     reasoning_effort: str | None = Field(default=None, max_length=500)
     response_format: Format | None = None
+    tools: list[Tool] | None = None
+    tool_choice: Choice | None = None
+    parallel_tool_calls: bool | None = None
 
     @property
     def effort(self) -> str | None:
         return self.reasoning_effort
+
+
+async def calls_of(
+    tools: Sequence[Tool] | None,
+    choice: Choice | None,
+    parallel: bool | None,
+    messages: Sequence[Mapping[str, Any]],
+    service: TextService,
+) -> ToolOrder | None:
+    """Return the calls that may be made, None for none. Raise ApiError (400) for tools that cannot be called."""
+    if not tools and (choice == "required" or isinstance(choice, NamedTool)):
+        raise bad_request("tool_choice asks for a call, but there are no tools: give some", "tools")
+    if not tools or choice == "none":
+        return None
+    found: ToolOrder = await service.look_up(
+        lambda: service.tools.order(tools, choice or "auto", messages, parallel=parallel is not False)
+    )
+    return found
 
 
 def chat_router(service: TextService) -> APIRouter:
@@ -527,7 +460,9 @@ def chat_router(service: TextService) -> APIRouter:
     async def chat_completions(asked: ChatRequest, request: Request) -> Response:
         """Answer the last message of a conversation, with facts of the index as citations."""
         asked.refuse()
-        variant, said = asked.variant(service.options.name), conversation(asked.messages, "messages")
+        variant = asked.variant(service.options.name)
+        plain, whole = with_results(asked.messages, "messages")
+        said = conversation(plain, "messages")
         form = await form_of(asked.response_format, "response_format", service)
         if form is not None and asked.stop:
             raise bad_request("stop is not for answers in a form, which end by themselves: leave it out", "stop")
@@ -540,6 +475,7 @@ def chat_router(service: TextService) -> APIRouter:
             stop=stop_texts(asked.stop),
             answer_alone=variant == "answer" or form is not None,
             form=form,
+            calls=await calls_of(asked.tools, asked.tool_choice, asked.parallel_tool_calls, whole, service),
         )
         documents = ChatDocuments(asked.model, answer_alone=order.answer_alone, with_usage=asked.with_usage)
         return await answered(service, request, asked.copies(order), documents, streams=asked.stream, ends=DONE)

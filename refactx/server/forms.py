@@ -197,7 +197,7 @@ class Forms:
         be held to forms."""
         if self._model.engine is None:
             raise bad_request(f"this server's model cannot be held to a form: leave {form.place} out", form.place)
-        self._matcher_of(form, names_in())
+        self.matcher(form)
         size, room = len(self._model.tokenizer.encode(form.request)), self._model.room
         if room is not None and 2 * size > room:
             raise form.refusal(f"has {size} tokens of the {room} that the model takes: give a smaller one")
@@ -224,7 +224,7 @@ class Forms:
         written = self._asker.follow_up(
             form.request,
             answer,
-            FormConstraint(self._matcher_of(form, names_in(answer.facts, answer.links)), self._model.ends),
+            FormConstraint(self.matcher(form, names_in(answer.facts, answer.links)), self._model.ends),
             options,
             history=history,
             system=system,
@@ -240,7 +240,8 @@ class Forms:
             passes=written.passes,
         )
 
-    def _matcher_of(self, form: JsonForm, names: Mapping[str, Sequence[str]]) -> Matcher:
+    def matcher(self, form: JsonForm, names: Mapping[str, Sequence[str]] = names_in()) -> Matcher:
+        """Return the matcher of a form. Raise ApiError (400) for one that cannot be held."""
         grammar = form.grammar(names)
         try:
             return self._matcher(grammar)

@@ -3,28 +3,26 @@
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 
 from refactx.server.chat import (
-    ContentPart,
     Documents,
-    Message,
-    Role,
     TextRequest,
     answered,
-    conversation,
+    calls_of,
     form_of,
-    no_tools,
 )
+from refactx.server.conversation import CalledFunction, ContentPart, Message, Role, ToolCall, conversation, with_results
 from refactx.server.forms import Format
 from refactx.server.http import bad_request
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import STREAMED, Document, JsonRoute
-from refactx.server.texts import Citation, Delta, Finished, citation, citations_of, late_citations, reasoning_of
+from refactx.server.texts import Call, Citation, Delta, Finished, citation, citations_of, late_citations, reasoning_of
+from refactx.server.tools import Function, Named, NamedTool, Tool
 
 
 class ResponseDocuments(Documents):
@@ -45,6 +43,8 @@ class ResponseDocuments(Documents):
 
     def whole(self, texts: Sequence[Finished]) -> Document:
         (finished,) = texts
+        if finished.calls:
+            return self._response(finished, [_call_item(call) for call in finished.calls])
         text = finished.content if self._answer_alone else finished.text
         self._reasons = self._reasons or bool(finished.thought)
         reasoning = reasoning_of(finished, answer_alone=self._answer_alone)
@@ -75,6 +75,8 @@ class ResponseDocuments(Documents):
         return found if cited is None else [*found, self._annotation(cited)]
 
     def last(self, finished: Finished, index: int) -> list[Document]:
+        if finished.calls:
+            return self._calls(finished)
         found = [*self._close_reasoning(), *self._open_message()]
         late = late_citations(finished, answer_alone=self._answer_alone)
         found += [self._annotation(one) for one in late]
@@ -88,6 +90,20 @@ class ResponseDocuments(Documents):
             self._event("response.output_item.done", output_index=self._message_index, item=item),
             self._event(f"response.{response['status']}", response=response),
         ]
+
+    def _calls(self, finished: Finished) -> list[Document]:
+        """Return the events of calls, which come in place of a text."""
+        found, items = list[Document](), [_call_item(call) for call in finished.calls]
+        for number, item in enumerate(items):
+            place = {"item_id": item["id"], "output_index": number}
+            begun, text = {**item, "status": "in_progress", "arguments": ""}, item["arguments"]
+            found += [
+                self._event("response.output_item.added", output_index=number, item=begun),
+                self._event("response.function_call_arguments.delta", **place, delta=text),
+                self._event("response.function_call_arguments.done", **place, name=item["name"], arguments=text),
+                self._event("response.output_item.done", output_index=number, item=item),
+            ]
+        return [*found, self._event("response.completed", response=self._response(finished, items))]
 
     @property
     def _message_index(self) -> int:
@@ -192,6 +208,17 @@ class ResponseDocuments(Documents):
         }
 
 
+def _call_item(call: Call) -> Document:
+    return {
+        "id": call.id.replace("call_", "fc_"),
+        "type": "function_call",
+        "status": "completed",
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": call.arguments,
+    }
+
+
 def _usage(finished: Finished) -> Document:
     return {
         "input_tokens": finished.prompt_tokens,
@@ -210,11 +237,22 @@ class InputItem(BaseModel):
     type: str = "message"
     role: Role | None = None
     content: str | list[ContentPart] | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = "{}"
+    output: str | list[ContentPart] | None = None
 
     def message(self, field: str) -> Message:
-        """Return the message. `field`: its name, for errors. Raises ApiError (400) for calls of tools and other items."""
+        """Return the message. `field`: its name, for errors. Raises ApiError (400) for other items."""
+        if self.type == "function_call":
+            function = CalledFunction(name=self.name, arguments=self.arguments)
+            return Message(role="assistant", tool_calls=[ToolCall(id=self.call_id, function=function)])
+        if self.type == "function_call_output":
+            return Message(role="tool", tool_call_id=self.call_id, content=self.output)
         if self.type != "message":
-            raise no_tools(f"{field}.type", repr(self.type))
+            raise bad_request(
+                f"{field}.type is {self.type!r}: give message, function_call or function_call_output", f"{field}.type"
+            )
         if self.role is None:
             raise bad_request(f"{field}.role is missing: give user, assistant, system or developer", f"{field}.role")
         return Message(role=self.role, content=self.content)
@@ -228,6 +266,18 @@ class TextOptions(BaseModel):
     format: Format | None = None
 
 
+class ResponseTool(Function):
+    """A tool of a response."""
+
+    type: Literal["function"]
+
+
+class NamedFunction(Named):
+    """The choice of one tool."""
+
+    type: Literal["function"]
+
+
 class ResponseRequest(TextRequest):
     """A question, or a conversation whose next message is asked for."""
 
@@ -235,6 +285,9 @@ class ResponseRequest(TextRequest):
     instructions: str | None = None
     reasoning: dict[str, Any] | None = None
     text: TextOptions | None = None
+    tools: list[ResponseTool] | None = None
+    tool_choice: Literal["none", "auto", "required"] | NamedFunction | None = None
+    parallel_tool_calls: bool | None = None
 
     @property
     def effort(self) -> str | None:
@@ -257,7 +310,15 @@ def responses_router(service: TextService) -> APIRouter:
         """Answer a question, with facts of the index as citations. Responses are not stored."""
         asked.refuse()
         variant = asked.variant(service.options.name)
-        said = conversation(asked.messages(), "input", asked.instructions or "")
+        plain, whole = with_results(asked.messages(), "input")
+        said = conversation(plain, "input", asked.instructions or "")
+        chosen = asked.tool_choice
+        choice = NamedTool(type="function", function=chosen) if isinstance(chosen, NamedFunction) else chosen
+        tools = [
+            Tool(type="function", function=Function(**one.model_dump(exclude={"type"}))) for one in asked.tools or ()
+        ]
+        if asked.instructions:
+            whole.insert(0, {"role": "system", "content": asked.instructions})
         form = await form_of(None if asked.text is None else asked.text.format, "text.format", service)
         order = Order(
             question=said.question,
@@ -267,6 +328,7 @@ def responses_router(service: TextService) -> APIRouter:
             free=variant == "free",
             answer_alone=variant == "answer" or form is not None,
             form=form,
+            calls=await calls_of(tools, choice, asked.parallel_tool_calls, whole, service),
         )
         given: dict[str, Any] = {
             "instructions": asked.instructions,
@@ -275,6 +337,9 @@ def responses_router(service: TextService) -> APIRouter:
             "top_p": asked.top_p or 1.0,
             "metadata": (asked.model_extra or {}).get("metadata") or {},
         }
+        if order.calls is not None:
+            given |= asked.model_dump(include={"tools", "tool_choice"}, exclude_none=True)
+            given["parallel_tool_calls"] = order.calls.parallel
         if asked.text is not None:
             given["text"] = {"format": {"type": "text"}} | asked.text.model_dump(by_alias=True, exclude_none=True)
         documents = ResponseDocuments(asked.model, given, answer_alone=order.answer_alone)

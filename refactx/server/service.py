@@ -34,6 +34,7 @@ from refactx.selection.beams import FactBeams
 from refactx.server.forms import Forms, JsonForm, WrittenForm
 from refactx.server.http import ApiError, Slot, Slots, api_error
 from refactx.server.texts import (
+    Call,
     Chunk,
     CitedFact,
     CountedStream,
@@ -50,6 +51,7 @@ from refactx.server.texts import (
     Work,
     answer_alone,
 )
+from refactx.server.tools import ToolOrder, Tools
 from refactx.walks import AnsweredQuery, TreeFacts
 
 if TYPE_CHECKING:
@@ -167,9 +169,10 @@ class Following:
 class Continuation:
     """How a text ended, and what it says: see `refactx.Answer`. Continuations of prompts have no `answer`.
 
-    `thought_tokens`: how many ids the thought before the answer took; `form`: the answer in the form that was asked for."""
+    `thought_tokens`: how many ids the thought before the answer took; `form`: the answer in the form that was asked for;
+    `calls`: of tools."""
 
-    reason: Literal["stop", "length"]
+    reason: Literal["stop", "length", "tool_calls"]
     forced_tokens: int
     forward_passes: int
     answer: str = ""
@@ -178,6 +181,7 @@ class Continuation:
     turns_left_out: int = 0
     thought_tokens: int = 0
     form: WrittenForm | None = None
+    calls: tuple[Call, ...] = ()
 
 
 class Continuing:
@@ -352,7 +356,8 @@ class Order:
     """A text that a request asks for: the answer to `question`, or if there is a `prompt`, its continuation.
 
     `history`, `system`, `free`: as in `Asker.ask`; `stop`: texts that end it, outside of facts; `answer_alone`: what stands
-    before the answer is reasoning; `form`: that of the answer, before which all else is reasoning.
+    before the answer is reasoning; `form`: that of the answer, before which all else is reasoning;
+    `calls`: those of tools that may come in place of a text.
     """
 
     generation: Generation
@@ -364,6 +369,7 @@ class Order:
     stop: Sequence[str] = ()
     answer_alone: bool = False
     form: JsonForm | None = None
+    calls: ToolOrder | None = None
 
 
 class TextService:
@@ -397,6 +403,7 @@ class TextService:
         """The facts as queries need them; None if they are in no database."""
         self._following = Following(index, self.availability, options.refresh) if isinstance(index, Index) else None
         self._continuing, self.forms = Continuing(self.model, tokenizer, index), Forms(self.model, self.asker)
+        self.tools = Tools(self.model, self.forms, options.name)
         self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")
         self.lookups = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="refactx-facts")
 
@@ -514,6 +521,10 @@ class TextService:
         stream.begin(self.asker.stream(put, order.free, think=think))
         if order.prompt is not None:
             return self._continuing.write(order.prompt, generation, order.free, stream, stops)
+        if order.calls is not None:
+            called = self._called(order.calls, generation, stream, stops)
+            if called.calls or order.calls.is_required or stops():
+                return called
         most = generation.max_new_tokens
         answer = self.asker.ask(
             order.question,
@@ -543,6 +554,20 @@ class TextService:
             turns_left_out=answer.turns_left_out,
             thought_tokens=answer.thought_tokens,
             form=form,
+        )
+
+    def _called(
+        self, order: ToolOrder, generation: Generation, stream: CountedStream, stops: Callable[[], bool]
+    ) -> Continuation:
+        """Write the calls that a text is; the model may make none."""
+        size, calls, written = self.tools.write(order, generation, stops)
+        if calls or order.is_required:
+            stream.prompt_tokens, stream.tokens = size, len(written.ids)
+        return Continuation(
+            reason="tool_calls" if calls else "length",
+            forced_tokens=written.forced,
+            forward_passes=written.passes,
+            calls=tuple(calls),
         )
 
     async def _delta(self, passed: Chunk, facts: list[CitedFact]) -> Delta:
@@ -591,6 +616,7 @@ class TextService:
             turns_left_out=written.turns_left_out,
             thought=transcripts.thought.text,
             thought_tokens=written.thought_tokens,
+            calls=written.calls,
             form=None if order.form is None else written.form.text if written.form else "",
         )
 

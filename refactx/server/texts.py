@@ -6,6 +6,7 @@ a trigger after which no fact may come, are held back until more is known. Stop 
 
 import asyncio
 import time
+import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import aclosing, suppress
@@ -118,13 +119,29 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call of a tool. `arguments`: JSON."""
+
+    name: str
+    arguments: str
+    id: str = field(default_factory=lambda: f"call_{uuid.uuid4().hex[:24]}")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "type": "function",
+            "function": {"name": self.name, "arguments": self.arguments},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """A text that has ended.
 
     `text`: all of it after the `thought`, which took `thought_tokens`; `answer`: its final answer, empty if there is
     none; `answer_start`: where the marker before it begins; `facts`: those in it; `queries`: those in it with their
     answers; `unknown`: whether the answer is that the facts do not tell; `confidence`: as in `refactx.Answer`; `form`: the
-    answer in the form that was asked for, such as JSON, None if none was.
+    answer in the form that was asked for, such as JSON, None if none was; `calls`: those of tools, in place of a text.
     """
 
     text: str
@@ -134,7 +151,7 @@ class Finished:
     queries: tuple[AnsweredQuery, ...]
     unknown: bool
     confidence: float | None
-    reason: Literal["stop", "length"]
+    reason: Literal["stop", "length", "tool_calls"]
     prompt_tokens: int
     tokens: int
     forced_tokens: int
@@ -143,6 +160,7 @@ class Finished:
     thought: str = ""
     thought_tokens: int = 0
     form: str | None = None
+    calls: tuple[Call, ...] = ()
 
     @property
     def content(self) -> str:

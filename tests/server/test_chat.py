@@ -173,7 +173,7 @@ def test_options_are_those_of_generation(tiny: Running) -> None:
         ({"messages": said(" ")}, "messages"),
         ({"messages": [*said("a"), {"role": "assistant", "content": "b"}]}, "messages"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, "messages.0"),
-        ({"messages": [{"role": "tool", "content": "a"}]}, "messages.0.role"),
+        ({"messages": [{"role": "tool", "content": "a"}]}, "messages.0.tool_call_id"),
         ({"temperature": 3}, "temperature"),
         ({"refactx": {"beams": 3}}, "refactx.beams"),
         ({"model": "tiny:free", "refactx": {"fact_beams": 3}}, "refactx"),

@@ -1,0 +1,293 @@
+"""Calls of tools: which a request may have, how the model's chat template writes one, and the writing of calls.
+
+The model decides by its first ids whether it calls a tool: at the template's mark of a call, or if a call has to come, the
+constraint takes over, and llguidance holds name and arguments to the schemas of the tools. Without a call, an answer with
+facts follows.
+"""
+
+import json
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from refactx.ask.chat import conversation_ids, without_control
+from refactx.ask.prompt import Generation
+from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions, WrittenText
+from refactx.decoding.states import Constraint
+from refactx.engines.engine import LanguageModel
+from refactx.errors import InputError
+from refactx.server.forms import Forms, JsonForm
+from refactx.server.http import bad_request
+from refactx.server.texts import Call
+from refactx.sparql.decoding.matching import Matcher
+from refactx.tree.tree import NO_TOKENS, Tokens
+
+MOST_TOOLS = 128
+NAME = r"^[A-Za-z0-9_-]{1,64}$"
+
+
+class Function(BaseModel):
+    """A function that may be called. `parameters`: the JSON schema of its arguments, none: it has no arguments."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field(pattern=NAME)
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class Tool(BaseModel):
+    """A tool of a chat completion."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["function"]
+    function: Function
+
+
+class Named(BaseModel):
+    """The name of a function."""
+
+    name: str
+
+
+class NamedTool(BaseModel):
+    """The choice of one tool."""
+
+    type: Literal["function"]
+    function: Named
+
+
+Choice = Literal["none", "auto", "required"] | NamedTool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOrder:
+    """The calls that a text may be. `messages`: the conversation, as chat templates take it; `tools`: those that the prompt
+    has; `form`: that of one call; `is_required`: one has to come; `parallel`: several may."""
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]]
+    form: JsonForm
+    is_required: bool
+    parallel: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallMarks:
+    """How a chat template writes calls: the text before the first, between two and after the last, and the name of the field
+    of `arguments`."""
+
+    opens: str
+    between: str
+    closes: str
+    arguments: str
+
+
+_PROBES = ("zebra_probe", "yak_probe")
+_ARGUMENTS = {"key": "value 4096"}
+
+
+def call_marks(tokenizer: Any) -> CallMarks | None:
+    """Return how a tokenizer's chat template writes calls, as it writes two; None if it has no tools or other calls."""
+    tools = [{"type": "function", "function": {"name": name, "description": "", "parameters": {}}} for name in _PROBES]
+    calls = [
+        {"id": f"call0000{n}", "type": "function", "function": {"name": name, "arguments": _ARGUMENTS}}
+        for n, name in enumerate(_PROBES)
+    ]
+    asked = [{"role": "user", "content": "Zebra?"}]
+    said = [*asked, {"role": "assistant", "content": "", "tool_calls": calls}]
+    try:
+        base: str = tokenizer.apply_chat_template(asked, tools=tools, tokenize=False, add_generation_prompt=True)
+        whole: str = tokenizer.apply_chat_template(said, tools=tools, tokenize=False)
+    except Exception:  # a template may raise anything
+        return None
+    if _PROBES[0] not in base or not whole.startswith(base):
+        return None
+    for key in ("arguments", "parameters"):
+        first, second = (json.dumps({"name": name, key: _ARGUMENTS}) for name in _PROBES)
+        opens, _, rest = whole[len(base) :].partition(first)
+        between, found, after = rest.partition(second)
+        size = next((n for n, (a, b) in enumerate(zip(between, after, strict=False)) if a != b), len(between))
+        if found and opens and between[size:]:
+            return CallMarks(opens=opens, between=between[size:], closes=between[:size], arguments=key)
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallState:
+    """After the ids of a text: those of the mark that come next (`mark`), or where the JSON of a call is (`call`).
+
+    `calls`: the ids of the calls that are whole; `is_free`: the model may write something else than `mark`; `is_whole`: the
+    text has ended.
+    """
+
+    mark: tuple[int, ...] = ()
+    call: tuple[int, ...] = ()
+    matcher: Matcher | None = field(default=None, compare=False, repr=False)
+    calls: tuple[tuple[int, ...], ...] = ()
+    is_free: bool = False
+    is_closing: bool = False
+    is_whole: bool = False
+
+
+class CallConstraint(Constraint[CallState]):
+    """The constraint of texts that are calls. Without `is_required`, another text ends with its first id that is not of the
+    mark. `opens`, `between`, `closes`: the ids of the marks; `parallel`: whether several
+    calls may come."""
+
+    def __init__(
+        self,
+        matcher: Matcher,
+        marks: tuple[Sequence[int], Sequence[int], Sequence[int]],
+        *,
+        is_required: bool,
+        parallel: bool,
+    ) -> None:
+        self._matcher = matcher
+        self._opens, self._between, self._closes = (tuple(ids) for ids in marks)
+        self._is_required, self._parallel = is_required, parallel
+
+    def start(self, prompt: Sequence[int], padding: Container[int] | None = None) -> CallState:
+        return CallState(mark=self._opens, is_free=not self._is_required)
+
+    def advance(self, state: CallState, token: int, position: int) -> CallState:
+        if state.is_whole:
+            return state
+        if state.mark:
+            if token != state.mark[0]:
+                return replace(state, is_whole=True)
+            return self._after_mark(replace(state, mark=state.mark[1:]))
+        after = None if state.matcher is None else state.matcher.after(token)
+        if after is None:
+            raise InputError("the arguments of the tools have too many alternatives at one place: give simpler schemas")
+        call = (*state.call, token)
+        if not after.can_end or len(after.allowed.tokens):
+            return replace(state, matcher=after, call=call)
+        done = CallState(mark=self._closes, calls=(*state.calls, call), is_closing=True)
+        return done if done.mark else self._after_mark(done)
+
+    def _after_mark(self, state: CallState) -> CallState:
+        if state.mark:
+            return state
+        if not state.is_closing:
+            return replace(state, matcher=self._matcher, is_free=False)
+        return replace(state, mark=self._between, is_free=True, is_closing=False, is_whole=not self._parallel)
+
+    def allowed(self, state: CallState) -> Tokens | None:
+        if state.is_whole:
+            return NO_TOKENS
+        if not state.mark:
+            return NO_TOKENS if state.matcher is None else state.matcher.allowed.tokens
+        if state.is_free:
+            return None
+        return np.array(state.mark[:1], np.int32)
+
+    def can_end(self, state: CallState) -> bool:
+        return state.is_whole
+
+
+class Tools:
+    """The writing of calls, by a model. `name`: that of the model, for errors."""
+
+    def __init__(self, model: LanguageModel, forms: Forms, name: str) -> None:
+        self._model, self._forms, self._name = model, forms, name
+
+    @cached_property
+    def marks(self) -> CallMarks | None:
+        """How the model's chat template writes calls."""
+        return None if self._model.engine is None else call_marks(self._model.tokenizer)
+
+    @property
+    def _known_marks(self) -> CallMarks:
+        if self.marks is None:
+            raise bad_request(
+                f"the model {self._name} cannot call tools, as its chat template shows: leave out tools, or send "
+                '`"tool_choice": "none"`',
+                "tools",
+                "unsupported_parameter",
+            )
+        return self.marks
+
+    def order(
+        self, tools: Sequence[Tool], choice: Choice, messages: Sequence[Mapping[str, Any]], *, parallel: bool
+    ) -> ToolOrder:
+        """Return the calls that a request may have. Raise ApiError (400) if its tools cannot be called."""
+        key = self._known_marks.arguments
+        functions = {tool.function.name: tool.function for tool in tools}
+        if len(functions) < len(tools) or len(tools) > MOST_TOOLS:
+            raise bad_request(f"tools has to be at most {MOST_TOOLS} functions of different names", "tools")
+        chosen = list(functions)
+        if isinstance(choice, NamedTool):
+            chosen = [choice.function.name]
+            if chosen[0] not in functions:
+                raise bad_request(
+                    f"tool_choice is {chosen[0]!r}, which is not in tools: name one of them", "tool_choice"
+                )
+        form = _form({name: functions[name] for name in chosen}, key)
+        self._forms.check(form)
+        return ToolOrder(
+            messages=[{**one, "content": without_control(self._model.tokenizer, one["content"])} for one in messages],
+            tools=[tool.model_dump(exclude_none=True) for tool in tools],
+            form=form,
+            is_required=choice != "auto",
+            parallel=parallel,
+        )
+
+    def write(
+        self, order: ToolOrder, options: Generation, cancelled: Callable[[], bool]
+    ) -> tuple[int, list[Call], WrittenText]:
+        """Write calls. Return how many ids the prompt has, the calls, none if the model makes none, and the text.
+
+        Raises InputError if there is no room for them.
+        """
+        marks, tokenizer, room = self._known_marks, self._model.tokenizer, self._model.room
+        ids = conversation_ids(tokenizer, order.messages, tools=order.tools)
+        if room is not None and len(ids) >= room:
+            raise InputError(
+                f"the conversation and its tools have {len(ids)} tokens, but the model takes at most {room}: send less"
+            )
+        opens, between, closes = (
+            tokenizer.encode(text, add_special_tokens=False) for text in (marks.opens, marks.between, marks.closes)
+        )
+        constraint = CallConstraint(
+            self._forms.matcher(order.form),
+            (opens, between, closes),
+            is_required=order.is_required,
+            parallel=order.parallel,
+        )
+        most = options.max_new_tokens if room is None else min(options.max_new_tokens, room - len(ids))
+        writing = WritingOptions(
+            is_end=lambda _: True, answer_line=lambda _, __: (), sampling=options.sampling, cancelled=cancelled
+        )
+        writer = BatchWriter(self._model, constraint=constraint)
+        try:
+            (written,) = writer.write([TextRequest(prompt=ids, max_new_tokens=most)], writing)
+        except WritingError as failed:
+            raise failed.error from None
+        state = constraint.start(ids)
+        for position, token in enumerate(written.ids):
+            state = constraint.advance(state, token, position)
+        table = self._model.token_bytes
+        found = [json.loads(b"".join(table[one] for one in call)) for call in state.calls]
+        calls = [
+            Call(name=one["name"], arguments=json.dumps(one[marks.arguments], ensure_ascii=False)) for one in found
+        ]
+        return len(ids), calls, written
+
+
+def _form(functions: Mapping[str, Function], key: str) -> JsonForm:
+    """Return the form of a call of one of some functions. `key`: the name of the field of arguments."""
+    kinds, shared = list[dict[str, Any]](), dict[str, Any]()
+    for name, function in functions.items():
+        schema = dict(function.parameters or {"type": "object", "properties": {}, "additionalProperties": False})
+        for defined, meaning in schema.pop("$defs", {}).items():  # references to them begin at the root
+            if shared.setdefault(defined, meaning) != meaning:
+                raise bad_request(f"tools define {defined!r} in two ways in $defs: rename one", "tools")
+        fields = {"name": {"const": name}, key: {"type": "object", **schema}}
+        kinds.append({"type": "object", "properties": fields, "required": ["name", key], "additionalProperties": False})
+    return JsonForm(schema={"anyOf": kinds, **({"$defs": shared} if shared else {})}, place="tools")

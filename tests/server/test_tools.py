@@ -1,0 +1,171 @@
+"""Calls of tools in chats: by the template's own form, held to schemas, in streams as whole, with their results after them."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.server.running import Running, running, said
+from support.thinking_model import Script, scripted_model
+from support.tiny_asker import chat_tokenizer
+
+from refactx.ask.chat import conversation_ids
+from refactx.server.tools import CallMarks, call_marks
+
+TEMPLATE = (
+    "{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ '<s>' + m.role + '\n' + (m.content or '') }}"
+    "{% for c in m.tool_calls or [] %}{% if not loop.first %}{{ '\n' }}{% endif %}{{ '<tool_call>\n{\"name\": \"' "
+    "+ c.function.name + '\", \"arguments\": ' }}{{ c.function.arguments | tojson }}{{ '}\n</tool_call>' }}{% endfor %}"
+    "</s>{% endfor %}{% if add_generation_prompt %}{{ '<s>assistant\n' }}{% endif %}"
+)
+"""A chat template that writes calls as Hermes and Qwen do."""
+
+
+def tool(name: str, **fields: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": fields, "required": [*fields], "additionalProperties": False}
+    return {"type": "function", "function": {"name": name, "description": "Look.", "parameters": schema}}
+
+
+CITY = {"enum": ["Bern", "Juneau"]}
+TOOLS = [tool("weather", city=CITY), tool("add", a={"type": "integer"}, b={"type": "integer"})]
+WEATHER = '<tool_call>\n{"name": "weather", "arguments": {"city": "Bern"}}\n</tool_call>'
+ADD = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 22}}\n</tool_call>'
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[Running, Script]]:
+    """A server of a model that writes what a test says, by a template with tools."""
+    tokenizer = chat_tokenizer(TEMPLATE)
+    with scripted_model(tokenizer) as (model, script):
+        model.config.max_position_embeddings = 8192
+        with running(model, tokenizer=tokenizer) as found:
+            yield found, script
+
+
+def say(script: Script, text: str, messages: list[Any], tools: Any = TOOLS) -> None:
+    """Let the model write a text after the prompt of a conversation with tools."""
+    script.say(len(conversation_ids(chat_tokenizer(TEMPLATE), messages, tools=tools)), text)
+
+
+def called(server: Running, **fields: Any) -> tuple[Any, list[tuple[str, Any]]]:
+    """The first choice of a completion, and its calls, which a stream has as well."""
+    asked: Any = {"model": "tiny", "messages": said("How?"), "tools": TOOLS, "max_tokens": 200, **fields}
+    client = server.openai()
+    choice = client.chat.completions.create(**asked).choices[0]
+    calls = [(one.function.name, json.loads(one.function.arguments)) for one in choice.message.tool_calls or ()]
+    with client.chat.completions.stream(**asked) as stream:
+        streamed = stream.get_final_completion().choices[0]
+    again = [(one.function.name, json.loads(one.function.arguments)) for one in streamed.message.tool_calls or ()]
+    assert (again, streamed.finish_reason) == (calls, choice.finish_reason)
+    return choice, calls
+
+
+def test_responses_call_tools_and_take_results(served: tuple[Running, Script]) -> None:
+    server, script = served
+    tools: Any = [{"type": "function", **one["function"], "strict": None} for one in TOOLS]
+    asked: dict[str, Any] = {"model": "tiny", "input": "How?", "tools": tools, "max_output_tokens": 200}
+    say(script, f"{WEATHER}\n{ADD}", said("How?"))
+    client = server.openai()
+    whole = client.responses.create(**asked)
+    calls = [(one.name, json.loads(one.arguments)) for one in whole.output if one.type == "function_call"]
+    assert calls == [("weather", {"city": "Bern"}), ("add", {"a": 1, "b": 22})]
+    with client.responses.stream(**asked) as stream:
+        events = [event.type for event in stream]
+        streamed = stream.get_final_response()
+    assert [(one.name, json.loads(one.arguments)) for one in streamed.output if one.type == "function_call"] == calls
+    assert events.count("response.function_call_arguments.done") == 2
+    call = whole.output[0]
+    output = {"type": "function_call_output", "call_id": call.call_id, "output": "5 degrees"}  # type: ignore[union-attr]
+    history = [*said("How?"), call.model_dump(), output]
+    script.say(0, "")
+    assert client.responses.create(**{**asked, "input": history, "tools": []}).output[0].type == "message"
+
+
+def test_marks_of_calls_are_learned_from_the_template() -> None:
+    marks = CallMarks(opens="<tool_call>\n", between="\n<tool_call>\n", closes="\n</tool_call>", arguments="arguments")
+    assert call_marks(chat_tokenizer(TEMPLATE)) == marks
+    assert call_marks(chat_tokenizer()) is None
+
+
+def test_the_model_calls_tools_when_it_decides_so(served: tuple[Running, Script]) -> None:
+    server, script = served
+    say(script, f"{WEATHER}\n{ADD}", said("How?"))
+    choice, calls = called(server)
+    assert calls == [("weather", {"city": "Bern"}), ("add", {"a": 1, "b": 22})]
+    assert (choice.finish_reason, choice.message.content) == ("tool_calls", None)
+    assert called(server, parallel_tool_calls=False)[1] == calls[:1]
+
+
+def test_arguments_are_held_to_the_schema(served: tuple[Running, Script]) -> None:
+    server, script = served
+    say(script, '<tool_call>\n{"name": "weather", "arguments": {"city": "Paris"}}', said("How?"))
+    ((name, arguments),) = called(server, parallel_tool_calls=False)[1]
+    assert name == "weather"
+    assert arguments["city"] in CITY["enum"]
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "weather"}}])
+def test_a_call_comes_when_it_has_to(served: tuple[Running, Script], choice: Any) -> None:
+    server, script = served
+    say(script, "I would rather talk.", said("How?"))
+    done, calls = called(server, tool_choice=choice, parallel_tool_calls=False)
+    assert (done.finish_reason, len(calls)) == ("tool_calls", 1)
+    if choice != "required":
+        assert calls[0][0] == "weather"
+
+
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_a_text_comes_without_a_call(served: tuple[Running, Script], choice: str) -> None:
+    server, script = served
+    say(script, "No.", said("How?"))
+    done, calls = called(server, tool_choice=choice, max_tokens=5)
+    assert not calls
+    plain = server.openai().chat.completions.create(model="tiny", messages=said("How?"), max_tokens=5)  # type: ignore[arg-type]
+    assert done.message.content == plain.choices[0].message.content
+
+
+def test_results_of_calls_are_part_of_what_is_asked(served: tuple[Running, Script]) -> None:
+    server, script = served
+    call = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Bern"}'}}
+    history = [*said("How?"), {"role": "assistant", "content": None, "tool_calls": [call]}]
+    history += [{"role": "tool", "tool_call_id": "c", "content": "5 degrees"}]
+    arguments = {"name": "weather", "arguments": {"city": "Bern"}}
+    whole = [*said("How?"), {"role": "assistant", "tool_calls": [{**call, "function": arguments}]}, history[-1]]
+    say(script, ADD, whole)
+    assert called(server, messages=history)[1] == [("add", {"a": 1, "b": 22})]
+    told = 'How?\n\nThe result of weather({"city": "Bern"}): 5 degrees'
+    fields: dict[str, Any] = {"model": "tiny", "max_tokens": 5}
+    texts = [
+        server.post("/v1/chat/completions", {**fields, "messages": messages}).json()["usage"]
+        for messages in (history, said(told))
+    ]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "says"),
+    [
+        ({"tools": [tool("no name")]}, "tools.0.function.name", "tools.0.function.name cannot be read"),
+        ({"tools": [*TOOLS, TOOLS[0]]}, "tools", "of different names"),
+        ({"tools": [tool("f", a={"type": "strange"})]}, "tools", "the schema in tools cannot be used"),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice", "which is not in tools"),
+        ({"tools": [], "tool_choice": "required"}, "tools", "there are no tools"),
+        ({"messages": [*said("a"), {"role": "tool", "tool_call_id": "c", "content": "x"}]}, None, "no earlier call"),
+    ],
+)
+def test_wrong_tools_are_said_in_one_sentence(
+    served: tuple[Running, Script], fields: dict[str, Any], param: str | None, says: str
+) -> None:
+    reply = served[0].post(
+        "/v1/chat/completions", {"model": "tiny", "messages": said("How?"), "tools": TOOLS, **fields}
+    )
+    error = reply.json()["error"]
+    assert reply.status_code == 400
+    assert says in error["message"]
+    assert error["param"] == (param or "messages.1.tool_call_id")
+
+
+def test_a_model_without_tools_in_its_template_is_named(tiny: Running) -> None:
+    reply = tiny.post("/v1/chat/completions", {"model": "tiny", "messages": said("How?"), "tools": TOOLS})
+    assert reply.status_code == 400
+    assert reply.json()["error"]["message"].startswith("the model tiny cannot call tools")
