@@ -177,6 +177,7 @@ def test_every_unit_has_a_row(picture: str, package: str) -> None:
     assert {unit(module, package) for module in modules()} - {None} == rows(picture).keys()
 
 
+@pytest.mark.long
 @LAYERED
 def test_imports_run_downwards(picture: str, package: str) -> None:
     assert not upward(picture, package)

@@ -156,6 +156,7 @@ def test_no_part_of_a_fact_is_the_answer(end: str) -> None:
         assert final_answer(f"{whole}\nAnswer: mine", "Answer:", facts, "Fact:") == "mine"
 
 
+@pytest.mark.long
 def test_smollm2_writes_the_fact_that_answers_the_question(smollm2_folder: Path) -> None:
     model, tokenizer = load_model(str(smollm2_folder))
     country = "<Switzerland (country in Central Europe)>"

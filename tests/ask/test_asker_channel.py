@@ -68,6 +68,7 @@ class TestAsking:
         assert {fact.text for fact in again.facts} <= {f"{fact} ." for fact in GRAPH}
         assert pieces
 
+    @pytest.mark.long
     @pytest.mark.parametrize("kind", ["sliding window", "alibi", "state space"])
     def test_models_with_windows_biases_and_states_have_a_channel(
         self, kind: str, caplog: pytest.LogCaptureFixture

@@ -54,6 +54,7 @@ def test_its_examples_are_questions_in_english_about_its_own_facts(acme: str) ->
     assert {"yes", "2", "I don't know."} <= set(answers)
 
 
+@pytest.mark.long
 def test_they_are_kept_with_the_index_when_it_changes(acme: str, tmp_path: Path) -> None:
     more = tmp_path / "more.nt"
     more.write_text('<http://example.org/acme#Acme> <http://example.org/acme#motto> "grip it" .\n')

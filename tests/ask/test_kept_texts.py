@@ -75,6 +75,7 @@ def conversations(seed: int) -> list[list[int]]:
     return found
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 999), capacity=st.sampled_from([None, 4000, 900, 300]), at_once=st.sampled_from([1, 3]))
 def test_texts_are_those_that_nothing_was_kept_for(seed: int, capacity: int | None, at_once: int) -> None:
     prompts = conversations(seed)

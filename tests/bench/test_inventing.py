@@ -241,6 +241,7 @@ def test_data_that_is_missing_or_damaged_is_an_error(content: bytes | None, tmp_
         invented_engine(pack)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", built_in_packs())
 def test_each_gold_query_of_a_pack_has_rows_in_its_data(name: str) -> None:
     pack = load_pack(name)

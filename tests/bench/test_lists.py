@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.ingest.tiny import ingest_tiny
 
 from refactx.eval.questions import read_questions
@@ -13,6 +14,7 @@ ROOT = Path(__file__).parent.parent.parent
 VALUES = [f"b and c{n:02}" for n in range(30)]
 
 
+@pytest.mark.long
 def test_lists_have_all_values_and_their_walks_find_them(db_url: str, tmp_path: Path) -> None:
     facts, out = tmp_path / "facts.txt", tmp_path / "lists.jsonl"
     lines = [f"<Ann (a)> <p of> <{value}> ." for value in VALUES]

@@ -30,6 +30,7 @@ def test_an_error_in_a_stream_is_no_figure() -> None:
         stream_all(server.url, "tiny", ["long " * 2000], tokens=20, clients=1)
 
 
+@pytest.mark.long
 def test_the_command_prints_both_ratios_and_the_overhead(
     module_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ def in_a_terminal(*arguments: object) -> Iterator[tuple[Shown, "subprocess.Popen
 INTERRUPTED = r"(?s)\(interrupted\).*\n> $"  # and the prompt for the next question
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_an_answer_and_keeps_the_conversation(url: str, tiny_folder: Path) -> None:
     command = ("ask", "--chat", "--model", tiny_folder, "--db", url, "--max-new-tokens", LONG)
     with in_a_terminal(*command) as (chat, running):
@@ -119,6 +120,7 @@ def test_ctrl_c_ends_an_answer_and_keeps_the_conversation(url: str, tiny_folder:
         assert running.wait(30) == 0
 
 
+@pytest.mark.long
 def test_without_a_conversation_ctrl_c_prints_the_answer_so_far_and_exits_with_130(url: str, tiny_folder: Path) -> None:
     outer, inner = new_terminal()
     command = [REFACTX, "ask", "Fact:", "never asked", "--model", str(tiny_folder), "--db", url, "--json"]

@@ -34,6 +34,7 @@ def test_version() -> None:
     assert run_refactx("--version").stdout.startswith("refactx, version 0.")
 
 
+@pytest.mark.long
 def test_ingest_prints_one_document_whose_totals_add_up(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
     done = run_refactx("ingest", facts_file, "--tokenizer", smollm2_folder, "--db", db_url, "--json")
     assert done.returncode == 0, done.stderr

@@ -43,6 +43,7 @@ def test_the_text_of_an_index_can_be_ingested_again(db_url: str, smollm2_folder:
     assert export("again") == changed, "in the same order"
 
 
+@pytest.mark.long
 def test_json_lines_have_the_ids_of_an_answer(sample_url: str) -> None:
     texts = run("facts", "--all", "--db", sample_url).splitlines()
     documents = [json.loads(line) for line in run("facts", "--all", "--json", "--db", sample_url).splitlines()]
@@ -84,6 +85,7 @@ def test_a_full_disk_is_one_line(sample_url: str, options: list[str]) -> None:
     assert "No space left on device" in line
 
 
+@pytest.mark.long
 def test_a_name_is_taken_as_people_write_it(sample_url: str) -> None:
     for written in ("alaska", "ALASKA", "<alaska> <"):
         done = run_refactx("facts", written, "--db", sample_url)
@@ -99,6 +101,7 @@ def test_a_name_that_means_nothing_has_names_like_it(sample_url: str) -> None:
     assert "did you mean <Alaska (state of the United States of America)>" in done.stderr
 
 
+@pytest.mark.long
 def test_the_predicates_have_their_numbers_of_facts_and_a_fact(sample_url: str) -> None:
     facts = [json.loads(line) for line in run("facts", "--all", "--json", "--db", sample_url).splitlines()]
     listed = json.loads(run("facts", "--predicates", "--json", "--db", sample_url))["predicates"]

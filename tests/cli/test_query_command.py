@@ -39,6 +39,7 @@ def document(*arguments: object) -> Any:
 
 
 class TestLines:
+    @pytest.mark.long
     def test_a_line_is_answered_without_loading_a_model(self, sample_url: str) -> None:
         command = [sys.executable, "-c", LOADED, "query", COUNT, "--db", sample_url]
         done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)

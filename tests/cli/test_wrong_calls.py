@@ -83,6 +83,7 @@ def test_a_name_that_no_index_has_is_reported_as_such(db_url: str) -> None:
         assert "names no index" in complains("index", "show", name, "--db", db_url)
 
 
+@pytest.mark.long
 def test_a_thought_is_a_word_or_a_number_of_tokens() -> None:
     (think,) = (one for one in options(subcommands(cli)["ask"]) if one.name == "think")
     assert [think.type.convert(text, think, None) for text in ("off", "on", "0", "300")] == [0, 1000, 0, 300]

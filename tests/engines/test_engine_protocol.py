@@ -91,6 +91,7 @@ def test_forced_tokens_take_no_passes(make: Callable[[int], Twins], seed: int) -
     assert writing.job.passes <= len(states) - forced + 1
 
 
+@pytest.mark.long
 @EVERY_ENGINE
 @options(max_examples=15)
 @given(seed=SEEDS)

@@ -201,6 +201,7 @@ class TestSampling:
         for row, facts in zip(out.tolist(), grounded().facts(out), strict=True):
             check_text(index(), row, inputs["input_ids"].shape[1], facts)
 
+    @pytest.mark.long
     def test_batches_have_the_same_distribution(self) -> None:
         """Each possible fact and terminator is as frequent as in the model's distribution (5 sigma)."""
         texts, number = ("a Fact:", "so hello Fact:"), 300

@@ -72,6 +72,7 @@ def index() -> MemoryIndex:
     return tiny_index(FACTS)
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     texts=st.lists(st.sampled_from(["so", "hello", "a b c", "in"]), min_size=1, max_size=3),

@@ -82,6 +82,7 @@ class TestTogether:
             assert one.job.seconds > 0
         return list(zip(writings, alone, strict=True))
 
+    @pytest.mark.long
     @settings(max_examples=30)
     @given(seed=SEEDS, many=MANY)
     def test_each_text_is_the_one_that_it_is_alone(self, seed: int, many: list[tuple[Text, int]]) -> None:

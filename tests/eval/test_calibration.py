@@ -68,6 +68,7 @@ def test_the_report_has_the_same_figures(run: Path) -> None:
     assert "at least</th>" in (run / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_the_command(run: Path) -> None:
     done = run_refactx("calibrate", "--run", run)
     assert done.returncode == 0, done.stderr

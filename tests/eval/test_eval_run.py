@@ -165,6 +165,7 @@ def test_a_question_that_was_not_asked_counts_as_wrong() -> None:
 TINY_FACTS = ["<Ann> <p> <b>", "<Ann> <p> <c>", "<Bé> <p> <in>"]
 
 
+@pytest.mark.long
 def test_the_whole_command(db_url: str, tmp_path: Path) -> None:
     tiny_folder = save_tiny(tmp_path / "tiny")
     facts, file, out = tmp_path / "facts.txt", tmp_path / "q.jsonl", tmp_path / "out"

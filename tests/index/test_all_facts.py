@@ -84,6 +84,7 @@ def test_an_index_without_facts_yields_none(living: LivingIndex) -> None:
         assert texts(index) == []
 
 
+@pytest.mark.long
 def test_the_first_fact_comes_before_most_rows_are_read(living: LivingIndex) -> None:
     living.shape = Shape(facts=64, inner=64, root=64)
     living.ingest(*MANY)
@@ -95,6 +96,7 @@ def test_the_first_fact_comes_before_most_rows_are_read(living: LivingIndex) -> 
         assert trips < 0.6 * index.round_trips, "a block of 8,192 of 20,000 facts"
 
 
+@pytest.mark.long
 def test_a_stream_continues_when_the_index_is_compacted(living: LivingIndex) -> None:
     living.shape = Shape(facts=64, inner=64, root=64)
     living.ingest(*MANY)

@@ -71,6 +71,7 @@ def test_an_index_has_the_ids_of_its_graph_and_pages_by_a_pattern(living: Living
         assert verify(index).sound
 
 
+@pytest.mark.long
 def test_changes_follow_the_names_and_the_profile_of_the_index(living: LivingIndex, tmp_path: Path) -> None:
     options = {"selection": Selection(inverse=True)}
     assert living.append_from(tmp_path / "more.ttl", **options).facts == len(ADDED)

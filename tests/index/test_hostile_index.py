@@ -161,6 +161,7 @@ def test_verify_finds_an_entry_that_shares_more_tokens_than_there_are(index: Ind
             assert not verify(index).sound
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("column", ["codes", "dictionary"])
 def test_a_changed_numbering_or_dictionary_is_never_a_wrong_answer(index: Index, url: str, column: str) -> None:
     truth, stored = probes(index), value_of(url, "segments", column)
@@ -187,6 +188,7 @@ def test_a_stored_tokenizer_that_states_a_huge_size_is_an_error_of_one_line(inde
         assert "index 'hostile'" in complains(url, "facts", "<S", "--index", "hostile")
 
 
+@pytest.mark.long
 def test_a_stored_tokenizer_that_is_another_is_an_error(index: Index, url: str) -> None:
     text = index.tokenizer.serialized.replace('"ByteLevel"', '"Metaspace"')
     for other in (b"{}", text.encode(), b"\xff"):
@@ -195,6 +197,7 @@ def test_a_stored_tokenizer_that_is_another_is_an_error(index: Index, url: str) 
             assert "index 'hostile'" in complains(url, "facts", "<S", "--index", "hostile")
 
 
+@pytest.mark.long
 def test_a_hostile_row_is_one_line_on_the_command_line_and_a_fault_for_verify(index: Index, url: str) -> None:
     key = index.segments[0][1].root_key
     where, row = f"key = '\\x{key.hex()}'::bytea", row_with(key, b"\x80\x05\x95" + b"\xff" * 8 + b".")

@@ -62,6 +62,7 @@ def test_a_reader_continues_by_itself_after_a_compaction(living: LivingIndex, ca
         assert linked(index, "<s5> <p1> <o1> .") == [None, None, None]
 
 
+@pytest.mark.long
 def test_readers_in_many_threads_see_the_old_or_the_new_index(living: LivingIndex) -> None:
     sequences = living.sequences(FIRST + MORE)
     prefixes = sorted({sequence[:depth] for sequence in sequences for depth in range(len(sequence) + 1)})

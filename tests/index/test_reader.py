@@ -73,6 +73,7 @@ def test_a_cold_walk_takes_a_handful_of_round_trips_and_a_warm_one_none(sample_u
         assert index.round_trips == before
 
 
+@pytest.mark.long
 def test_a_cache_of_any_size_gives_the_same_answers_within_its_bound(sample_url: str, some_facts: list[str]) -> None:
     with refactx.open_index(db=sample_url) as index:
         expected = walk(index, some_facts)
@@ -89,6 +90,7 @@ def test_threads_share_an_index(sample_url: str, some_facts: list[str]) -> None:
             assert list(pool.map(lambda fact: walk(index, [fact]), some_facts)) == expected
 
 
+@pytest.mark.long
 def test_a_forked_child_makes_its_own_connections(sample_url: str, some_facts: list[str]) -> None:
     with refactx.open_index(db=sample_url, cache_bytes=0) as index:
         expected = walk(index, some_facts)

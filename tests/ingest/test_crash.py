@@ -130,6 +130,7 @@ def test_of_two_ingests_into_one_name_one_wins_and_the_other_is_an_error(
     assert run_refactx("index", "verify", "default", "--db", db_url).returncode == 0
 
 
+@pytest.mark.long
 def test_a_server_killed_under_an_ingest_is_an_error_and_the_next_run_finishes(
     smollm2_folder: Path, many_facts: Path
 ) -> None:

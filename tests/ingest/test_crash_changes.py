@@ -69,6 +69,7 @@ def kill_when_it_writes(url: str, process: "subprocess.Popen[str]") -> None:
     kill(process)
 
 
+@pytest.mark.long
 def test_a_killed_append_leaves_nothing_that_readers_see_and_the_next_one_finishes(
     url: str, sources: tuple[Path, Path], session_home: Path
 ) -> None:

@@ -112,6 +112,7 @@ def test_any_facts_and_any_borders(
     assert_same(in_ranges(facts, packing, shape, bounds), by_one_cutter(facts, packing, shape))
 
 
+@pytest.mark.long
 def test_processes_cut_ranges_side_by_side_and_facts_of_files_are_read_there(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = ListedFacts(random_sequences(9000, 3))
     packing, shape = packing_of(facts), Shape(facts=16, inner=32, root=64)

@@ -43,6 +43,7 @@ def kept(tokenizer: FactTokenizer, fact: str) -> bool:
     return tokenizer.decode(tokenizer.encode_after("Fact:", fact)) == fact
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(TOKENIZERS))
 @settings(max_examples=12, deadline=None)
 @given(facts=lines)

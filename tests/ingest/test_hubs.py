@@ -38,6 +38,7 @@ def hubs_of(living: LivingIndex, *objects: str) -> dict[str, dict[str, int]]:
         return index.hubs(objects or ("Acme", "Bell", "Acme", "Ann", "\0"))
 
 
+@pytest.mark.long
 def test_a_change_takes_the_hubs_as_they_are_and_counts_what_it_really_adds_and_forgets(living: LivingIndex) -> None:
     assert hubs_of(living) == {"Acme": {"employs": 3}}
     added = living.source([*hired("Ann", "Eve"), *hired("Fay", "Gus", "Hal", company="Bell")])
@@ -58,6 +59,7 @@ def test_a_change_takes_the_hubs_as_they_are_and_counts_what_it_really_adds_and_
         assert index.complete("<Acme> <") == [("<Acme> <employs>", 3)]
 
 
+@pytest.mark.long
 def test_a_copy_has_the_hubs_and_changes_its_own(living: LivingIndex) -> None:
     other, third = (LivingIndex(living.url, living.folder, name) for name in ("other", "third"))
     other.retokenise("default")

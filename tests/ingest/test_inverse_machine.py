@@ -229,6 +229,7 @@ def check(url: str, folder: Path, examples: int) -> None:
     )
 
 
+@pytest.mark.long
 def test_inverse_facts_keep_their_predicates_in_any_sequence_of_changes(db_url: str, tmp_path: Path) -> None:
     check(db_url, tmp_path, examples=6)
 

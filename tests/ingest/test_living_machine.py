@@ -276,6 +276,7 @@ def check(url: str, folder: Path, can_kill: bool, examples: int, steps: int) -> 
     assert not missing, f"did not happen: {sorted(missing)}; what did: {dict(ended)}"
 
 
+@pytest.mark.long
 def test_any_sequence_of_changes(db_url: str, tmp_path: Path) -> None:
     check(db_url, tmp_path, can_kill=False, examples=2, steps=14)
 

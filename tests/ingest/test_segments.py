@@ -55,6 +55,7 @@ def test_if_nothing_is_new_no_segment_is_written(living: LivingIndex) -> None:
     assert entry(living.url).segments == 1
 
 
+@pytest.mark.long
 def test_a_fact_can_be_forgotten_and_appended_again(living: LivingIndex) -> None:
     assert living.forget(FIRST[0], FIRST[1], "not there at").facts == 2
     check(living, FIRST[2:], FIRST)
@@ -65,6 +66,7 @@ def test_a_fact_can_be_forgotten_and_appended_again(living: LivingIndex) -> None
     assert entry(living.url).segments == 4
 
 
+@pytest.mark.long
 def test_compacted_it_is_the_index_that_an_ingest_of_the_remaining_facts_builds(living: LivingIndex) -> None:
     living.append(*MORE)
     living.forget(*FIRST[::3], MORE[0])
@@ -105,6 +107,7 @@ def test_the_account_of_an_index_has_its_changes(living: LivingIndex) -> None:
     assert found.report["facts"] == len(FIRST), "the account of the ingest stays"
 
 
+@pytest.mark.long
 def test_another_tokenizer_or_name_is_an_error(living: LivingIndex, smollm2_folder: Path) -> None:
     from refactx.tokenizer import FactTokenizer
 
@@ -153,6 +156,7 @@ def test_a_fact_that_is_retracted_but_was_never_there_is_found(living: LivingInd
         living.compact()
 
 
+@pytest.mark.long
 def test_a_change_of_an_index_with_many_segments_says_how_to_merge_them(living: LivingIndex) -> None:
     for number in range(MANY_SEGMENTS - 2):
         done = command(living, "ingest", living.source([f"s p o{number}"]), "--append")

@@ -75,6 +75,7 @@ def test_an_updated_memory_is_that_which_is_built_anew(db_url: str, tmp_path: Pa
         assert [one.behind for one in records(db_url)] == [0, 0]
 
 
+@pytest.mark.long
 def test_it_is_behind_after_append_and_forget_but_not_after_compact(db_url: str, tmp_path: Path) -> None:
     living = ingest_named(db_url, tmp_path, lines=[*lines_of(["Q1", "Q3", "P1"]), CLAIMS[0]])
     build(living, LetterEncoder())

@@ -63,6 +63,7 @@ def test_a_home_that_is_a_file_is_an_error(tmp_path: Path, monkeypatch: pytest.M
         refactx_home()
 
 
+@pytest.mark.long
 def test_a_server_that_does_not_start_is_one_line_with_the_reason_and_leaves_no_process(home: Path) -> None:
     with (Cluster(home / "embedded").data / "postgresql.conf").open("a") as file:
         file.write("no_such_setting = 1\n")
@@ -73,6 +74,7 @@ def test_a_server_that_does_not_start_is_one_line_with_the_reason_and_leaves_no_
     assert not watchdog_pids(home)
 
 
+@pytest.mark.long
 def test_a_path_that_is_too_long_for_a_socket_works(prepared_home: Path) -> None:
     base = new_home()
     home = base / ("long" * 25) / "with space, and comma"
@@ -99,6 +101,7 @@ def long_home(prepared_home: Path) -> Iterator[Path]:
     shutil.rmtree(base)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("unshare"), reason="only root makes namespaces")
 def test_a_server_in_another_container_is_never_taken_for_a_dead_one(long_home: Path, tmp_path: Path) -> None:
     """The other container has no process of it, and an empty folder in place of that of its socket."""

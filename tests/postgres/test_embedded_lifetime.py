@@ -31,6 +31,7 @@ from refactx.postgres.embedded.cluster import Cluster
 from refactx.postgres.embedded.server import start
 
 
+@pytest.mark.long
 def test_two_processes_share_one_server_and_it_outlives_the_first(home: Path) -> None:
     first, second = start_user(home), start_user(home)
     url = read_url(first)
@@ -43,6 +44,7 @@ def test_two_processes_share_one_server_and_it_outlives_the_first(home: Path) ->
     assert eventually(lambda: is_stopped(home))
 
 
+@pytest.mark.long
 def test_after_a_kill_of_the_last_process_the_server_shuts_down_and_the_data_stays(home: Path) -> None:
     last = start_user(home)
     execute(read_url(last), "CREATE TABLE kept AS SELECT 42 AS answer")
@@ -73,6 +75,7 @@ def test_closing_ends_one_use_and_can_be_repeated(home: Path) -> None:
     other.close()
 
 
+@pytest.mark.long
 def test_a_killed_watchdog_is_replaced_by_the_next_start(home: Path) -> None:
     with start(home):
         (watchdog,) = watchdog_pids(home)
@@ -83,6 +86,7 @@ def test_a_killed_watchdog_is_replaced_by_the_next_start(home: Path) -> None:
     assert eventually(lambda: is_stopped(home))
 
 
+@pytest.mark.long
 def test_a_server_that_recovers_when_its_last_user_has_ended_is_stopped(home: Path) -> None:
     """Its processes are killed for longer than the watchdog waits, which thus finds it in recovery."""
     with start(home) as server:

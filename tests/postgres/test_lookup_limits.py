@@ -32,6 +32,7 @@ def count_facts(index: refactx.Index) -> int:
     return int(index.children([]).total)
 
 
+@pytest.mark.long
 def test_a_frozen_server_process_counts_as_gone(indexed_url: str) -> None:
     with refactx.open_index(db=indexed_url, cache_bytes=0, limits=Limits(lookup=0.1, outage=30)) as index:
         named = Fact("Ann", "p", "0", "<Ann> <p> <0> .", (0, 1))

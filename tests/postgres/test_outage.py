@@ -65,6 +65,7 @@ class KillingStreamer:
         """Do nothing: there is no buffer."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", OPTIONS[:2])
 def test_a_restart_of_the_server_does_not_change_the_text(
     indexed_home: Path, indexed_url: str, options: dict[str, Any], caplog: pytest.LogCaptureFixture

@@ -27,6 +27,7 @@ def log_softmax(logits: Any) -> torch.Tensor:
     return torch.tensor(logits).log_softmax(-1)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("read_as")
 @torch.no_grad()
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])

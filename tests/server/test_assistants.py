@@ -169,6 +169,7 @@ def test_a_client_that_goes_away_ends_its_text_by_the_next_pass(index: refactx.I
         assert gate.passes <= passes + 1
 
 
+@pytest.mark.long
 def test_what_the_server_refuses_others_it_refuses_assistants(index: refactx.Index) -> None:
     def away() -> None:
         raise DatabaseError("postgresql://me:secret@db/kb cannot be reached")

@@ -59,6 +59,7 @@ def test_appended_facts_are_shown_and_forgotten_ones_are_not(living: LivingIndex
     assert "b1" not in text_of(living)
 
 
+@pytest.mark.long
 def test_a_text_whose_facts_are_forgotten_meanwhile_is_as_if_nothing_had_changed(
     living: LivingIndex, gated: tuple[Running, Gate]
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_text_whose_facts_are_forgotten_meanwhile_is_as_if_nothing_had_changed
     assert written(server.post("/v1/chat/completions", BODY)) == text_of(living) != before
 
 
+@pytest.mark.long
 def test_it_continues_after_a_compaction(living: LivingIndex, gated: tuple[Running, Gate]) -> None:
     server, gate = gated
     with ThreadPoolExecutor(1) as pool:

@@ -7,6 +7,7 @@ from support.server.running import asker_alone, running
 PAGE = DOCS / "how-to" / "clients.md"
 
 
+@pytest.mark.long
 def test_the_snippets_of_openais_client_run(capsys: pytest.CaptureFixture[str]) -> None:
     code = "\n".join(blocks(PAGE, "python"))
     question = "What is the capital of Alaska?"

@@ -12,6 +12,7 @@ from refactx.server import routes
 GIVEN = {"question": "Who?", "answer": "Ann\nAnswer: é", "facts": ["<Ann> <p> <b>"], "words": "no\n"}
 
 
+@pytest.mark.long
 def test_reports_at_the_same_time_are_whole_lines(tmp_path: Path) -> None:
     file = tmp_path / "feedback.jsonl"
     with running(feedback=file) as server:

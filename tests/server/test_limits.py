@@ -37,6 +37,7 @@ def gated(**options: Any) -> Iterator[tuple[Running, Gate]]:
             gate.open()
 
 
+@pytest.mark.long
 def test_beyond_the_limits_clients_are_told_when_to_ask_again() -> None:
     with gated(max_running=1, max_waiting=1) as (server, gate), ThreadPoolExecutor(4) as pool:
         first = pool.submit(server.post, "/v1/chat/completions", BODY)
@@ -192,6 +193,7 @@ def test_pages_of_sites_that_are_allowed_may_ask() -> None:
         assert "access-control-allow-origin" not in reply.headers
 
 
+@pytest.mark.long
 def test_a_proxy_may_put_a_path_before_all_others_and_pass_it_on_or_not() -> None:
     with running(keys=("one",), root="/kb") as server:
         for root in ("", "/kb"):
@@ -226,6 +228,7 @@ def connected(server: Running, data: bytes = b"") -> socket.socket:
     return made
 
 
+@pytest.mark.long
 def test_a_head_and_a_body_that_do_not_end_end_their_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("refactx.server.app.HEAD_SECONDS", 0.1)
     monkeypatch.setattr("refactx.server.http.BODY_SECONDS", 0.1)
@@ -239,6 +242,7 @@ def test_a_head_and_a_body_that_do_not_end_end_their_connections(monkeypatch: py
         assert server.get("/health").status_code == 200
 
 
+@pytest.mark.long
 def test_a_reply_that_nobody_reads_ends_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("refactx.server.app.UNREAD_SECONDS", 0.1)
     with running() as server, connected(server) as unread:
@@ -257,6 +261,7 @@ def test_a_reply_that_nobody_reads_ends_its_connection(monkeypatch: pytest.Monke
         assert server.get("/health").status_code == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"])
 def test_connections_that_ask_nothing_make_room_for_others(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (32, 32))
@@ -333,6 +338,7 @@ def test_a_server_that_stops_lets_running_texts_end_and_refuses_others() -> None
         assert eventually(lambda: server.server.should_exit)
 
 
+@pytest.mark.long
 def test_while_the_database_is_away_requests_are_refused_at_once_and_answered_again_when_it_is_back() -> None:
     away = threading.Event()
 

@@ -54,6 +54,7 @@ def serving(home: Path, model: Path, log: Path, *options: str) -> Iterator[tuple
         process.communicate()
 
 
+@pytest.mark.long
 def test_it_serves_through_the_death_of_its_database_and_ends_in_good_order(
     home: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -104,6 +105,7 @@ def write_pack(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_mistakes_are_one_line(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_text("# none\n")

@@ -142,6 +142,7 @@ def test_a_member_that_is_missing_or_too_much_is_refused(
     assert "its tables are not those" in refused(("tree", 1), rows_of(made, "tree"))
 
 
+@pytest.mark.long
 def test_a_decompression_bomb_is_one_line_on_stderr_in_bounded_memory(
     db_url: str, made: Contents, tmp_path: Path
 ) -> None:

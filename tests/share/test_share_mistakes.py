@@ -88,6 +88,7 @@ def test_a_full_disk_or_a_broken_pipe_is_one_line(source_url: str) -> None:
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr
 
 
+@pytest.mark.long
 def test_no_reader_or_writer_waits_for_an_export(db_url: str, tmp_path: Path) -> None:
     living = LivingIndex(db_url, tmp_path)
     living.ingest("a b c", "d e f")

@@ -188,6 +188,7 @@ class TestMistakes:
         (line,) = done.stderr.decode().splitlines()
         assert "is not text in UTF-8" in line
 
+    @pytest.mark.long
     def test_as_a_user_types_them(self, stored: LivingIndex) -> None:
         given = ("--db", stored.url, "--index", "stored")
         assert "line 1, column 13: <Bobb> is the name of nothing" in complains(

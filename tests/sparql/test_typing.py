@@ -58,6 +58,7 @@ def terminal(stored: LivingIndex) -> Iterator[Type]:
             os.close(outer)
 
 
+@pytest.mark.long
 def test_queries_are_typed(terminal: Type) -> None:
     assert "Tab completes names" in terminal("", "sparql> ")
     terminal("SELECT ?x {\n", r"\.\.\.> ")

@@ -65,6 +65,7 @@ def test_nothing_else_can_be_written(kennel: Matcher, query: str) -> None:
     assert not reads(kennel, query)
 
 
+@pytest.mark.long
 def test_all_queries_of_the_examples_can_be_written() -> None:
     pack = load_pack("liita")
     matcher = new_matcher(BYTES, grammar_of(pack))

@@ -317,6 +317,7 @@ def test_a_pack_of_a_file_is_made_checked_and_asked(tmp_path: Path) -> None:
     assert "v:weight" in asked.stdout
 
 
+@pytest.mark.long
 def test_a_pack_of_an_index_is_made_of_its_store_and_runs_there(
     stored: LivingIndex, people: LivingIndex, tmp_path: Path
 ) -> None:
@@ -404,6 +405,7 @@ def write_plain_pack(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_mistakes_are_said_in_one_line(tmp_path: Path) -> None:
     assert "the pack wiki has no endpoint, file or index" in complains(
         "pack", "check", write_plain_pack(tmp_path / "wiki"), "--run-on", "pack"

@@ -441,6 +441,7 @@ def test_names_have_their_prefix_and_bases_are_resolved() -> None:
     assert query.data[0].rows == (("<http://e.org/d>",), (None,))
 
 
+@pytest.mark.long
 @given(st.text(), st.sampled_from([("", ""), ("it", ""), ("", "http://www.w3.org/2001/XMLSchema#string")]))
 def test_literals_are_written_and_read(text: str, kind: tuple[str, str]) -> None:
     assert parts_of_literal(literal(text, *kind)) == (text, *kind)

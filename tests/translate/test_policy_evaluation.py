@@ -233,6 +233,7 @@ class TestRun:
         assert "has results of the tree, now queries would be run on the store" in str(done.exception)
 
 
+@pytest.mark.long
 def test_policies_of_an_own_model_are_timed_apart(stored: LivingIndex, questions: Path, tmp_path: Path) -> None:
     given = ["eval", questions, "--model", save_tiny(tmp_path / "tiny", 20_000), "--db", stored.url]
     given += ["--index", stored.name, "--sparql", "strict,open,ids", "--limit", "2", "--out", tmp_path / "run"]

@@ -231,6 +231,7 @@ GOOD = "PREFIX elita: <http://w3id.org/elita/> SELECT ?e { ?e elita:HasEmotion e
 BAD = "PREFIX elita: <http://w3id.org/elita/> SELECT ?e { ?e elita:HasEmotion elita:Joy }"
 
 
+@pytest.mark.long
 def test_a_valid_query_ends_with_0_and_another_with_1(tmp_path: Path) -> None:
     done = run_refactx("validate", GOOD, "--pack", "liita")
     assert (done.returncode, done.stdout) == (0, "valid\n")
@@ -244,6 +245,7 @@ def test_a_valid_query_ends_with_0_and_another_with_1(tmp_path: Path) -> None:
     assert "L2 name: elita:Joy is unknown" in done.stdout
 
 
+@pytest.mark.long
 def test_mistakes_are_told_in_one_line() -> None:
     assert "nope is no query, and no file" in complains("validate", "nope", "--pack", "liita")
     assert "there is no pack nope" in complains("validate", GOOD, "--pack", "nope")
@@ -342,6 +344,7 @@ def test_an_engine_that_fails_finds_no_names() -> None:
     assert faults("Who is Cleo Marin's boss?", "SELECT ?y { id:2 :reportsTo ?y }", Failing(EngineError("down"))) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["liita", "wikidata"])
 def test_the_examples_of_packs_have_the_names_of_their_questions(name: str) -> None:
     pack = load_pack(name)
@@ -352,6 +355,7 @@ def test_the_examples_of_packs_have_the_names_of_their_questions(name: str) -> N
             assert list(found) == []
 
 
+@pytest.mark.long
 def test_rows_are_printed_with_what_things_are_called(tmp_path: Path) -> None:
     (tmp_path / "staff.trig").write_text(STAFF)
     (tmp_path / "pack.toml").write_text('version = 1\nname = "staff"\nfile = "staff.trig"\n')

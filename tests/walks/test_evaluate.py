@@ -13,6 +13,7 @@ from refactx.walks.language import FactSet, Query, QueryError, read_line
 from refactx.walks.sets import Budget
 
 
+@pytest.mark.long
 @settings(max_examples=600)
 @given(ASKED)
 def test_any_query_has_the_answer_of_brute_force(asked: tuple[Graph, Query]) -> None:
@@ -20,6 +21,7 @@ def test_any_query_has_the_answer_of_brute_force(asked: tuple[Graph, Query]) -> 
     check(query, SetFacts(claims), claims)
 
 
+@pytest.mark.long
 @settings(max_examples=400)
 @given(ASKED, st.integers(0, 4), st.booleans())
 def test_hubs_are_counted_read_from_the_other_side_or_refused(

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.query.lines import is_written, line_of, machine_of, walk
@@ -31,6 +32,7 @@ def has_answer(graph: Graph, line: str) -> bool:
     return bool(objects & subjects if query.by else objects or query.head != "list")
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(CLAIMS, CUTS, SEEDS)
 def test_a_query_that_is_allowed_can_be_answered(claims: Graph, cuts: list[int], seed: int) -> None:
@@ -44,6 +46,7 @@ def test_a_query_that_is_allowed_can_be_answered(claims: Graph, cuts: list[int],
             evaluate_walk(read_line(line), TreeFacts(index))
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(CLAIMS, SEEDS, st.sampled_from([1, 2, 3, 99]))
 def test_it_can_be_answered_with_known_kinds_and_with_hubs_too(claims: Graph, seed: int, limit: int) -> None:
@@ -81,6 +84,7 @@ def short_queries(graph: Graph) -> Iterator[str]:
                 yield f"count <{s}> <{p}>* <{q}> ."
 
 
+@pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(
     st.frozensets(
@@ -93,6 +97,7 @@ def test_a_short_query_with_an_answer_is_allowed(claims: Graph) -> None:
     assert [line for line in short_queries(graph) if not is_written(machine, line)] == []
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(CLAIMS, SEEDS)
 def test_a_state_is_a_function_of_the_ids(claims: Graph, seed: int) -> None:
@@ -106,6 +111,7 @@ def test_a_state_is_a_function_of_the_ids(claims: Graph, seed: int) -> None:
                 assert np.array_equal(other.allowed(again), machine.allowed(state))  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None)
 @given(CLAIMS, SEEDS)
 def test_ids_that_are_allowed_are_those_that_do_not_leave_the_grammar(claims: Graph, seed: int) -> None:

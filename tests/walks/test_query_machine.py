@@ -167,6 +167,7 @@ def run_machine(url: str, folder: Path, numbers: "count[int]", examples: int, st
     )
 
 
+@pytest.mark.long
 def test_queries_on_an_index_that_changes(db_url: str, tmp_path: Path) -> None:
     run(db_url, tmp_path, examples=3, steps=10)
 

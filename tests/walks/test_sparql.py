@@ -16,6 +16,7 @@ COMPARABLE: st.SearchStrategy[tuple[Graph, Query]] = ASKED.map(
 ).filter(lambda asked: not any(which.operator == "is" and which.value in UNLIKE for which in asked[1].which))
 
 
+@pytest.mark.long
 @settings(max_examples=400)
 @given(COMPARABLE)
 def test_any_query_has_the_rows_of_brute_force_in_sparql(asked: tuple[Graph, Query]) -> None:
@@ -81,6 +82,7 @@ def test_values_lead_at_most_to_themselves_in_sparql_as_in_facts(line: str, expe
     assert read is None or members(with_inverse(claims), read) == expected
 
 
+@pytest.mark.long
 @settings(max_examples=400)
 @given(COMPARABLE)
 def test_any_query_in_sparql_is_read_as_one_with_the_same_members(asked: tuple[Graph, Query]) -> None:

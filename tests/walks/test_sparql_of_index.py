@@ -85,6 +85,7 @@ class Walker:
         return WalkFilter((*hops, Hop(name)), self.chance.choice(operators), self.chance.choice(values))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "limit"), [(1, 1000), (2, 1000), (3, 2), (4, 1), (5, 3)])
 def test_a_walk_on_an_index_has_the_answer_of_its_sparql(seed: int, limit: int, db_url: str, tmp_path: Path) -> None:
     """An object with more subjects than the limit is a hub."""

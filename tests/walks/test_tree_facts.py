@@ -52,6 +52,7 @@ def test_the_facts_of_a_tree_are_those_of_a_set(claims: Graph, cuts: list[int], 
     same(TreeFacts(index), SetFacts(claims))
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(ASKED, CUTS)
 def test_any_query_on_a_tree_has_the_answer_of_brute_force(asked: tuple[Graph, Query], cuts: list[int]) -> None:

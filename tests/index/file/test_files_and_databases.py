@@ -104,6 +104,7 @@ def without(tmp_path: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_commands_read_a_file_without_postgresql(made: Made, without: dict[str, str]) -> None:
     _, path = made
     for command, said in (

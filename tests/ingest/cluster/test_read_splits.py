@@ -84,6 +84,7 @@ def sample_lines() -> list[str]:
     return lines_of(SAMPLE)[:3000]
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_any_splits_give_the_rows_and_the_account_of_the_file(

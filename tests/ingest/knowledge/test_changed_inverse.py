@@ -25,6 +25,7 @@ def living(db_url: str, tmp_path: Path) -> LivingIndex:
     return LivingIndex(db_url, tmp_path)
 
 
+@pytest.mark.long
 def test_a_change_without_the_inverse_that_an_index_was_ingested_with_says_what_it_leaves(
     living: LivingIndex,
 ) -> None:
@@ -44,6 +45,7 @@ def test_a_change_without_the_inverse_that_an_index_was_ingested_with_says_what_
     assert command(living, "forget", living.source(["a b c"])).stderr == "", "nobody inverts ready-made facts"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("paired", [True, False])
 def test_inverse_facts_stay_facts_of_the_same_property(living: LivingIndex, paired: bool) -> None:
     """It does not matter whether the sources of the change have the claim that pairs the properties."""
@@ -99,6 +101,7 @@ def test_damaged_pairs_of_properties_are_an_error(living: LivingIndex, pairs: ob
         living.append("a b d")
 
 
+@pytest.mark.long
 def test_each_index_of_a_knowledge_base_keeps_its_inverses(living: LivingIndex) -> None:
     """One learns a pair; the other does not, and names the same inverse, in the names that both share."""
     other = LivingIndex(living.url, living.folder, "other")
@@ -163,6 +166,7 @@ def test_inverse_facts_of_hubs_are_forgotten_too(living: LivingIndex) -> None:
     assert (done.facts, done.total) == (8, 0)
 
 
+@pytest.mark.long
 def test_the_note_of_a_change_without_the_given_names_says_what_it_left_out(living: LivingIndex) -> None:
     given = Selection(inverse=True, inverse_names=(("P22", "begot"), ("employs", "works for")))
     living.ingest_from(graph(living, "all.nt", FAMILY), selection=given)
@@ -213,6 +217,7 @@ def test_of_many_given_names_that_are_not_used_three_are_reported(living: Living
     assert len(note) < 1000
 
 
+@pytest.mark.long
 def test_an_inverse_that_got_its_id_is_not_reported_as_different(living: LivingIndex) -> None:
     given = Selection(inverse=True, inverse_names=(("P22", "child"), ("P40", "born")))
     other = Selection(inverse=True, inverse_names=(("P22", "Ann of"), ("P40", "Ann of")))

@@ -373,6 +373,7 @@ def facts_of_twin(triples: Sequence[Triple]) -> set[Fact]:
     return facts
 
 
+@pytest.mark.long
 @settings(max_examples=30)  # each is a whole ingest
 @given(st.lists(st.one_of(triples_of_nodes, labels, types), min_size=1, max_size=12), st.sampled_from(sorted(SYNTAXES)))
 def test_any_graph_in_any_syntax_gives_the_facts_of_the_twin(

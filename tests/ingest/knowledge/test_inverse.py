@@ -280,6 +280,7 @@ ONLY_A_HUB: list[Line] = [
 ALWAYS: list[Line] = [*labels(Q7="seven", P9="nine"), ("claim", "Q7", "P9", "Q7")]
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(ONLY_A_HUB, Selection(inverse=True, inverse_limit=1), True)
 @given(graphs(), SELECTIONS, st.sampled_from([True, True, True, False]))

@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.ingest.knowledge_runs import build_knowledge_base
@@ -114,6 +115,7 @@ def test_labels_are_cleaned(tmp_path: Path) -> None:
 LABELS = st.sampled_from(["a", "a (Q1)", "a (Q1) (Q3)", "a (P5)", "b", "a (Q1) (P5)"])
 
 
+@pytest.mark.long
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(["Q1", "Q2", "Q3", "Q4", "P5", "P6"]), LABELS, min_size=1))
 def test_naming_is_the_least_change_that_makes_names_unique(tmp_path: Path, labels: dict[str, str]) -> None:

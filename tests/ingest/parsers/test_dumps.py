@@ -65,6 +65,7 @@ def rows_in(dump: Path) -> int:
     return text.count(b"INSERT INTO") + sum(piece[:1].isdigit() for piece in text.split(b"),(")[1:])
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None)
 @given(WORLDS)
 def test_an_ingest_finds_the_facts_of_the_dumps_and_accounts_for_every_line(world: World) -> None:
@@ -173,6 +174,7 @@ def test_a_table_gives_the_facts_and_account_of_ready_made_ones(tmp_path: Path, 
     assert built.report.notes == (() if name == "facts.txt" else (ignored,))
 
 
+@pytest.mark.long
 def test_dumps_are_ingested_by_the_command_and_every_part_has_its_id(
     dumps: Path, db_url: str, smollm2_folder: Path, tmp_path: Path
 ) -> None:

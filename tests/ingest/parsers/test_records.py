@@ -67,6 +67,7 @@ def values(cell: str, delimiter: str | None = None) -> list[str]:
     return [written_part(one) for one in (cell.split(delimiter) if delimiter else [cell]) if written_part(one)]
 
 
+@pytest.mark.long
 @FEW
 @given(
     st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=6),
@@ -173,6 +174,7 @@ def test_a_row_and_a_column_of_one_id_are_two_things(tmp_path: Path) -> None:
     assert ids_of(base) == {"Ann": "1990", "1990": "1990"}
 
 
+@pytest.mark.long
 @FEW
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 5)), min_size=1, max_size=8), st.booleans())
 def test_keys_join_tables_and_one_that_is_missing_drops_its_cell(
@@ -208,6 +210,7 @@ def test_keys_join_tables_and_one_that_is_missing_drops_its_cell(
     assert any("is read as the key of table suppliers" in note for note in base.report.notes) == joined
 
 
+@pytest.mark.long
 @FEW
 @given(
     st.lists(st.tuples(*[st.sampled_from(["uk", "usa", "Re:Zero", "a/b", "x|y"])] * 3), min_size=1, max_size=8),

@@ -65,6 +65,7 @@ def test_a_lagging_standby_shows_the_index_as_it_was(pair: Replicated, living: L
         same(index, living.sequences(STATE), living.sequences(FIRST))
 
 
+@pytest.mark.long
 def test_a_reader_of_a_standby_continues_when_it_catches_up(pair: Replicated, living: LivingIndex) -> None:
     pair.pause()
     change(living)
@@ -78,6 +79,7 @@ def test_a_reader_of_a_standby_continues_when_it_catches_up(pair: Replicated, li
             index.children([])
 
 
+@pytest.mark.long
 def test_a_balancer_that_one_name_hides_leads_a_process_to_one_server(pair: Replicated, living: LivingIndex) -> None:
     pair.pause()
     change(living)

@@ -34,6 +34,7 @@ def test_what_is_allowed_is_sparql_with_names_that_exist(machine: Machine, seed:
     check_names(line_of(machine, seed, start), GRAPH)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(8))
 def test_with_a_tokenizer_of_a_real_model_too(smollm2_folder: Path, seed: int) -> None:
     tokenizer = FactTokenizer.from_file(smollm2_folder / "tokenizer.json")
@@ -125,6 +126,7 @@ def test_an_index_whose_properties_have_no_ids() -> None:
     assert not is_written(machine, "SELECT ?x { ?x <q> ?y }")
 
 
+@pytest.mark.long
 @settings(max_examples=8)
 @given(SEEDS)
 def test_a_state_is_a_function_of_the_ids(machine: Machine, seed: int) -> None:

@@ -70,6 +70,7 @@ def test_a_store_follows_every_command_that_changes_its_index(
     assert typed("index", "drop", "default") == "dropped default and its store\n"
 
 
+@pytest.mark.long
 def test_an_index_without_a_store_has_none_after_a_change(typed: Typed) -> None:
     typed.living.ingest(*FIRST)
     assert "store" not in typed.json("ingest", typed.living.source(MORE), "--append")
@@ -118,6 +119,7 @@ def test_the_change_is_reported_even_if_the_store_cannot_follow(typed: Typed) ->
     typed.check()
 
 
+@pytest.mark.long
 def test_dates_that_are_none_are_named(typed: Typed, tmp_path: Path, smollm2_folder: Path) -> None:
     days = ["1942-02-29", "1940-02-29", "1956", "44-03-15 BCE", "1956-10-20"]
     table, more = tmp_path / "table.csv", tmp_path / "more.txt"

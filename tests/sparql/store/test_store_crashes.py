@@ -42,6 +42,7 @@ def state(index: Index) -> str:
         return str(error)
 
 
+@pytest.mark.long
 @LINES
 def test_a_first_build_that_is_killed_leaves_no_store_or_the_right_one(living: LivingIndex, step: int) -> None:
     seen = set[str]()
@@ -57,6 +58,7 @@ def test_a_first_build_that_is_killed_leaves_no_store_or_the_right_one(living: L
     assert seen == {*MISSING, "right"}
 
 
+@pytest.mark.long
 @LINES
 @pytest.mark.parametrize("action", ["update_store", pytest.param("build_store", marks=pytest.mark.slow)])
 def test_a_later_one_that_is_killed_leaves_the_store_before_it_or_the_right_one(
@@ -100,6 +102,7 @@ def assert_right(index: Index) -> None:
     assert names == [(version := names[0]), f"{version}.lock", "lock"]
 
 
+@pytest.mark.long
 def test_a_command_that_is_killed_or_interrupted_before_it_changes_the_store_leaves_it_as_it_was(
     living: LivingIndex,
 ) -> None:

@@ -174,6 +174,7 @@ def run(url: str, folder: Path, examples: int) -> Counter[str]:
     return changes
 
 
+@pytest.mark.long
 def test_a_store_that_follows_has_the_triples_of_one_built_anew(db_url: str, tmp_path: Path) -> None:
     changes = run(db_url, tmp_path, examples=6)
     assert changes["followed"] > 0

@@ -135,6 +135,7 @@ def test_a_file_without_queries_is_one_clear_error(content: bytes, complaint: st
     assert done.stdout == ""
 
 
+@pytest.mark.long
 def test_mistakes_as_typed_are_one_line(url: str, tmp_path: Path) -> None:
     assert "No such file or directory" in complains("sparql", "to-pgmr", tmp_path / "none", "--db", url)
     (tmp_path / "query.rq").write_text(SPARQL)
