@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from ipaddress import ip_address
@@ -14,13 +14,16 @@ import click
 from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
 from refactx.cli.translate import Models, TranslatorOptions, open_translator
-from refactx.errors import InputError
+from refactx.errors import InputError, TokenizerMismatchError
 from refactx.lazy import require
 from refactx.postgres.entry import limits_of_environment
 from refactx.server import ServerOptions
 
 if TYPE_CHECKING:
     from refactx.engines.engine import LanguageModel
+    from refactx.engines.loading import EngineOptions
+    from refactx.index.index import Index
+    from refactx.server import TextService
     from refactx.translate.pack import Pack
     from refactx.translate.translator import Translator
 
@@ -66,8 +69,12 @@ _ROOT = re.compile(r"(?:/[\w.~-]+)*")
         "Database and machine": (*common.MACHINE, *common.SERVED),
     },
 )
-@common.MODEL
-@common.INDEX
+@click.option(
+    "--model", "models", multiple=True, required=True, metavar="MODEL", help="As of ask: demo, an id; several times."
+)
+@click.option(
+    "--index", "indexes", multiple=True, default=("default",), metavar="NAME", help="Or a FILE.refactx; several times."
+)
 @common.PROMPT
 @click.option("--pack", "pack_name", metavar="PACK", help="Translate to SPARQL too: liita, wikidata, or a folder.")
 @click.option("--run-on", metavar="WHERE", help="Queries of the pack: URL, store, tree or invented.")
@@ -92,8 +99,8 @@ _ROOT = re.compile(r"(?:/[\w.~-]+)*")
 @common.DB
 @common.engine_options
 def serve(
-    model: str,
-    index: str,
+    models: tuple[str, ...],
+    indexes: tuple[str, ...],
     prompt: str | None,
     pack_name: str | None,
     run_on: str | None,
@@ -113,15 +120,13 @@ def serve(
     """Serve answers with facts over HTTP, with OpenAI's API.
 
     Clients of OpenAI need the base URL http://HOST:PORT/v1 alone. Facts are citations of an answer. The models NAME,
-    NAME:answer (the answer without its facts) and NAME:free (without an index) can be asked for.
+    NAME:answer (the answer without its facts) and NAME:free (without an index) can be asked for. With several models or
+    indexes, each model is served with each index of its tokenizer, as NAME@INDEX.
     """
     for package in ("fastapi", "llguidance", "mcp", "uvicorn", "prometheus_client"):
         require(package, "serve")
-    from refactx.ask.examples import prompt_for
-    from refactx.ask.prompt import check_prompt, load_prompt
-    from refactx.engines.loading import load_language_model
-    from refactx.index.open import open_index
-    from refactx.server import Availability, TextService, database_check, listen
+    from refactx.ask.prompt import load_prompt
+    from refactx.server import listen
     from refactx.server import serve as run
 
     keys = () if api_key_file is None else read_keys(api_key_file)
@@ -130,9 +135,10 @@ def serve(
         raise InputError(
             f"everybody who reaches {host} could ask this model: give --api-key-file FILE, or --no-auth if that is meant"
         )
+    names = model_names(models, name, given["adapter"])
     machine = common.engine_options_of(given, texts=given["max_running"] + 1, beams=1)
     options = ServerOptions(
-        name=name or name_of(model),
+        name=names[0],
         keys=keys,
         hosts=names_of(host, allow_host) if allow_host or (is_own and auth and not keys) else None,
         origins=origins_of(allow_origin),
@@ -146,29 +152,114 @@ def serve(
         feedback.open("ab").close()  # reports at once that it cannot be written
     pack = pack_to_serve(pack_name, run_on)
     with listen(host, port) as listening, ExitStack() as stack:
-        limits = limits_of_environment()
-        if not os.environ.get("REFACTX_OUTAGE_SECONDS"):
-            limits = replace(limits, outage=OUTAGE_SECONDS)
-        opened = stack.enter_context(open_index(index, db, limits=limits))
-        template = prompt_for(prompt, opened)
-        for note in check_prompt(template, opened) if prompt and prompt.endswith(".toml") else ():
+        opened = open_indexes(indexes, db, stack)
+        pairs = load_models(dict(zip(names, models, strict=True)), opened, machine)
+        translated: Callable[[LanguageModel, str], Translator] | None = None
+        if pack is not None:
+            translated = lambda loaded, index: translator_of(pack, loaded, models[0], index, db, run_on, stack)  # noqa: E731
+        services = services_of(pairs, opened, options, prompt, db, translated, stack)
+        address = listening.getsockname()
+        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+        url, served = f"http://{shown}:{address[1]}", ", ".join(one.options.name for one in services)
+        verb = "is" if len(services) == 1 else "are"
+        run(services, listening, lambda: click.echo(f"{served} {verb} served at {url} (clients: {url}/v1)"))
+
+
+def model_names(models: Sequence[str], name: str | None, adapter: str | None) -> list[str]:
+    """Return the names of models for clients. Raises InputError for what is about one model, where there are several.
+
+    >>> model_names(["demo", "/models/smollm2.gguf"], None, None)
+    ['demo', 'smollm2']
+    """
+    if len(models) > 1 and (name or adapter):
+        raise InputError(f"{'--name' if name else '--adapter'} is for one model: give one --model with it")
+    found = [name or name_of(model) for model in models]
+    if double := next((one for one in found if found.count(one) > 1), None):
+        raise InputError(f"two models have the name {double}: serve them one by one")
+    return found
+
+
+def open_indexes(given: Sequence[str], db: str | None, stack: ExitStack) -> dict[str, "Index"]:
+    """Return indexes by what was given for them, opened. `stack`: closes them. Raises InputError for two of one name."""
+    from refactx.index.open import open_index
+
+    limits = limits_of_environment()
+    if not os.environ.get("REFACTX_OUTAGE_SECONDS"):
+        limits = replace(limits, outage=OUTAGE_SECONDS)
+    found = {one: stack.enter_context(open_index(one, db, limits=limits)) for one in given}
+    names = [index.name for index in found.values()]
+    if double := next((one for one in names if names.count(one) > 1), None):
+        raise InputError(f"two indexes have the name {double}: serve them one by one")
+    return found
+
+
+def load_models(
+    models: Mapping[str, str], indexes: Mapping[str, "Index"], machine: "EngineOptions"
+) -> list[tuple[str, "LanguageModel", str]]:
+    """Return each model with each index of its tokenizer: the model's name, the model, loaded once, and the index's key.
+
+    Raises TokenizerMismatchError for a model without an index, or an index without a model.
+    """
+    from refactx.engines.loading import load_language_model
+
+    found, refused = list[tuple[str, "LanguageModel", str]](), dict[str, TokenizerMismatchError]()
+    for name, model in models.items():
+        loaded: LanguageModel | None = None
+        for key, index in indexes.items():
+            try:
+                if loaded is None:
+                    loaded = load_language_model(model, index, machine)
+                else:
+                    loaded.check_tokenizer(index)
+                found.append((name, loaded, key))
+            except TokenizerMismatchError as error:
+                refused[key] = refused[name] = error
+    used = {part for name, _, key in found for part in (name, key)}
+    if unused := next((why for part, why in refused.items() if part not in used), None):
+        raise unused
+    return found
+
+
+def services_of(
+    pairs: Sequence[tuple[str, "LanguageModel", str]],
+    opened: Mapping[str, "Index"],
+    options: ServerOptions,
+    prompt: str | None,
+    db: str | None,
+    translated: Callable[["LanguageModel", str], "Translator"] | None,
+    stack: ExitStack,
+) -> list["TextService"]:
+    """Return a service for each pair of `load_models`, which share their limits. `translated`: makes the translator of the
+    first one; `stack`: closes what they use."""
+    from refactx.ask.examples import prompt_for
+    from refactx.ask.prompt import check_prompt
+    from refactx.server import Availability, TextService, database_check
+    from refactx.server.http import Slots
+
+    has_engines = all(loaded.engine is not None for _, loaded, _ in pairs)
+    slots = Slots(options.max_running if has_engines else 1, options.max_waiting)
+    found = list[TextService]()
+    for name, loaded, key in pairs:
+        index, named = opened[key], options
+        if len(pairs) > 1:
+            named = replace(options, name=f"{name}@{index.name}", short=name)
+        template = prompt_for(prompt, index)
+        for note in check_prompt(template, index) if prompt and prompt.endswith(".toml") else ():
             click.echo(f"refactx: {note}", err=True)
-        ask, close = database_check(index, db)
+        ask, close = database_check(key, db)
         stack.callback(close)
-        loaded = load_language_model(model, opened, machine)
         service = TextService(
             loaded,
             loaded.tokenizer,
-            opened,
-            options,
+            index,
+            named,
             prompt=template,
             availability=Availability(ask),
-            translator=None if pack is None else translator_of(pack, loaded, model, index, db, run_on, stack),
+            translator=None if translated is None or found else translated(loaded, key),
+            slots=slots,
         )
-        address = listening.getsockname()
-        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-        url = f"http://{shown}:{address[1]}"
-        run(service, listening, lambda: click.echo(f"{options.name} is served at {url} (clients: {url}/v1)"))
+        found.append(service)
+    return found
 
 
 def read_keys(file: Path) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ running texts may end.
 """
 
 import asyncio
+import json
 import logging
 import resource
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.metadata import version
 from types import FrameType
 
@@ -18,14 +19,18 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp
+from starlette.requests import ClientDisconnect
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from refactx.errors import InputError, RefactxError
 from refactx.server.chat import chat_router, completions_router, models_router
-from refactx.server.http import BODY_SECONDS, ApiError, Gate, LogHandler, RequestLog, api_error, schema_error
+from refactx.server.http import BODY_SECONDS, ApiError, Gate, LogHandler, RequestLog, api_error, no_model, schema_error
 from refactx.server.responses import responses_router
 from refactx.server.routes import (
     assistants_app,
@@ -43,9 +48,39 @@ _log = logging.getLogger(__name__)
 
 
 def create_app(
-    service: TextService, log: RequestLog | None = None, *, drains: Callable[[], bool] = lambda: False
+    *services: TextService, log: RequestLog | None = None, drains: Callable[[], bool] = lambda: False
 ) -> ASGIApp:
-    """Return the ASGI application of a server. `drains`: whether it is about to stop, and refuses new requests."""
+    """Return the ASGI application of a server.
+
+    `services`: each a model with an index; the first one answers requests that name none. `drains`: whether the server is
+    about to stop, and refuses new requests.
+    """
+    first, options = services[0], services[0].options
+    apps = [_app_of(service, services, drains) for service in services]
+    gate = Gate(
+        apps[0] if len(apps) == 1 else _chosen(services, apps),
+        keys=options.keys,
+        hosts=options.hosts,
+        root=options.root,
+        max_bytes=options.max_bytes,
+        drains=drains,
+        log=log or RequestLog(),
+        count=first.metrics.count,
+    )
+    if not options.origins:
+        return gate
+    exposed = ("X-Request-Id", "Retry-After")
+    return CORSMiddleware(
+        gate,
+        allow_origins=options.origins,
+        allow_methods=("GET", "POST"),
+        allow_headers=("*",),
+        expose_headers=exposed,
+    )
+
+
+def _app_of(service: TextService, services: Sequence[TextService], drains: Callable[[], bool]) -> FastAPI:
+    """Return the application that answers for one of the services of a server."""
     # The pages of documentation load scripts from elsewhere.
     (tools, lifespan), options = assistants_app(service), service.options
     app = FastAPI(
@@ -62,34 +97,65 @@ def create_app(
         feedback_router, translate_router,
     ):  # fmt: skip
         app.include_router(router(service))
-    app.include_router(models_router(options.name))
-    app.include_router(state_router(service, drains))
+    app.include_router(models_router(services))
+    app.include_router(state_router(services, drains))
     app.include_router(page_router(root=options.root))
     app.router.routes += tools
     for kind in (ApiError, RefactxError, Exception):
         app.add_exception_handler(kind, _reported)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
-    gate = Gate(
-        app,
-        keys=options.keys,
-        hosts=options.hosts,
-        root=options.root,
-        max_bytes=options.max_bytes,
-        drains=drains,
-        log=log or RequestLog(),
-        count=service.metrics.count,
-    )
-    if not options.origins:
-        return gate
-    exposed = ("X-Request-Id", "Retry-After")
-    return CORSMiddleware(
-        gate,
-        allow_origins=options.origins,
-        allow_methods=("GET", "POST"),
-        allow_headers=("*",),
-        expose_headers=exposed,
-    )
+    return app
+
+
+def _chosen(services: Sequence[TextService], apps: Sequence[FastAPI]) -> ASGIApp:
+    """Return an application that lets that of one service answer: the first one with the `model` that the request's body or
+    address names, and the `index` that its address names, as far as these are given."""
+
+    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+        given = QueryParams(scope["query_string"])
+        index, models = given.get("index"), given.getlist("model")
+        found = [number for number, one in enumerate(services) if index in (None, getattr(one.index, "name", None))]
+        if not found:
+            names = ", ".join(dict.fromkeys(str(getattr(one.index, "name", None)) for one in services))
+            raise ApiError(404, f"the server has no index {index!r}: ask for one of {names}", param="index")
+        if scope["method"] == "POST" and scope["path"].startswith("/v1/"):
+            named, receive = await _model_of(scope, receive)
+            models += [] if named is None else [named]
+        for model in models:
+            known = [(number, services[number].options.variants) for number in found]
+            found = [number for number, names in known if model in names]
+            if not found:
+                raise no_model(model, dict.fromkeys(name for _, names in known for name in names))
+        await apps[found[0]](scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for app in apps:
+                await stack.enter_async_context(app.router.lifespan_context(app))
+            yield
+
+    handlers = {ApiError: _reported, HTTPException: _refused}
+    return Starlette(routes=[Mount("/", choose)], exception_handlers=handlers, lifespan=lifespan)
+
+
+async def _model_of(scope: Scope, receive: Receive) -> tuple[str | None, Receive]:
+    """Return the `model` in the body of a request, None if there is none, and what receives that body once more."""
+    try:
+        body = await Request(scope, receive).body()
+    except ClientDisconnect:
+        raise HTTPException(400, "the body of the request is not whole") from None
+    messages: Iterator[Message] = iter([{"type": "http.request", "body": body}])
+
+    async def again() -> Message:
+        return next(messages, None) or await receive()
+
+    try:
+        model = json.loads(body)["model"]
+    except (ValueError, LookupError, TypeError):
+        model = None
+    return model if isinstance(model, str) else None, again
 
 
 def _response(error: ApiError) -> Response:
@@ -172,14 +238,14 @@ class Connection(H11Protocol):
 class Server(uvicorn.Server):
     """A server of one application. `is_draining`: whether it takes no new texts, because it is about to stop."""
 
-    def __init__(self, service: TextService, log: RequestLog, on_start: Callable[[], object]) -> None:
+    def __init__(self, services: Sequence[TextService], log: RequestLog, on_start: Callable[[], object]) -> None:
         self.is_draining = False
-        self._service, self._log, self._on_start = service, log, on_start
+        self._services, self._log, self._on_start = services, log, on_start
         self._tasks: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        descriptors, options = _descriptors(resource.getrlimit(resource.RLIMIT_NOFILE)[0]), service.options
+        descriptors, options = _descriptors(resource.getrlimit(resource.RLIMIT_NOFILE)[0]), services[0].options
         config = uvicorn.Config(
-            create_app(service, log, drains=lambda: self.is_draining),
+            create_app(*services, log=log, drains=lambda: self.is_draining),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -199,7 +265,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self._on_start()
         self._loop = asyncio.get_running_loop()
-        self._tasks.append(self._loop.run_in_executor(self._service.lookups, self._warm_up))
+        self._tasks.append(self._loop.run_in_executor(self._services[0].lookups, self._warm_up))
 
     async def on_tick(self, counter: int) -> bool:
         """Look at each connection, every second. Return whether to stop."""
@@ -225,7 +291,7 @@ class Server(uvicorn.Server):
         self._tasks.append(asyncio.ensure_future(self._drain()))
 
     async def _drain(self) -> None:
-        slots, grace = self._service.slots, self._service.options.grace
+        slots, grace = self._services[0].slots, self._services[0].options.grace
         self._log.write("stopping", running=slots.running, waiting=slots.waiting, grace=grace)
         deadline = asyncio.get_running_loop().time() + grace
         while (slots.running or slots.waiting) and asyncio.get_running_loop().time() < deadline:
@@ -233,12 +299,13 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     def _warm_up(self) -> None:
-        try:
-            self._service.warm_up()
-            self._log.write("ready")
-        except Exception as error:
-            _log.warning("the model could not be warmed up: %s", error)
-            self._service.is_warm = True
+        for service in self._services:
+            try:
+                service.warm_up()
+            except Exception as error:
+                _log.warning("the model %s could not be warmed up: %s", service.options.name, error)
+                service.is_warm = True
+        self._log.write("ready")
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -257,8 +324,11 @@ def listen(host: str, port: int) -> socket.socket:
     return made
 
 
-def serve(service: TextService, listening: socket.socket, on_start: Callable[[], object] = lambda: None) -> None:
-    """Answer requests until a signal ends it. `on_start`: called when it does."""
+def serve(
+    services: Sequence[TextService], listening: socket.socket, on_start: Callable[[], object] = lambda: None
+) -> None:
+    """Answer requests until a signal ends it. `services`: as `create_app` takes them, which share their slots; `on_start`:
+    called when it does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError):  # macOS allows fewer than it says
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, _descriptors(hard)), hard))
@@ -266,10 +336,11 @@ def serve(service: TextService, listening: socket.socket, on_start: Callable[[],
     handler = LogHandler(log)
     logging.getLogger().addHandler(handler)
     try:
-        Server(service, log, on_start).run(sockets=[listening])
+        Server(services, log, on_start).run(sockets=[listening])
     finally:
         logging.getLogger().removeHandler(handler)
-        service.close()
+        for service in services:
+            service.close()
 
 
 def _descriptors(limit: int) -> int:

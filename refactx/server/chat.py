@@ -17,13 +17,21 @@ from refactx.errors import InputError
 from refactx.options import options_of
 from refactx.server.conversation import Message, conversation, with_results
 from refactx.server.forms import Format, JsonForm
-from refactx.server.http import ApiError, bad_request
+from refactx.server.http import bad_request, no_model
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, Numbered, reply, sse, stream_reply
-from refactx.server.texts import Delta, Finished, citation, citations_of, late_citations, nested, reasoning_of
+from refactx.server.texts import (
+    Delta,
+    Finished,
+    ServerOptions,
+    citation,
+    citations_of,
+    late_citations,
+    nested,
+    reasoning_of,
+)
 from refactx.server.tools import Choice, NamedTool, Tool, ToolOrder
 
-VARIANTS = ("", "answer", "free")
 MOST_STOPS = 4
 MOST_COPIES = 16
 
@@ -91,18 +99,12 @@ class TextRequest(BaseModel):
                     f"{name} is not supported by this server: leave it out", name, "unsupported_parameter"
                 )
 
-    def variant(self, name: str) -> str:
+    def variant(self, options: ServerOptions) -> str:
         """Return the variant of the model that is asked for: "", `answer` or `free`. Raise ApiError (404) for others."""
-        for variant in VARIANTS:
-            if self.model == model_name(name, variant):
-                return variant
-        known = ", ".join(model_name(name, variant) for variant in VARIANTS)
-        raise ApiError(
-            404,
-            f"the model {self.model!r} does not exist: ask for one of {known}",
-            code="model_not_found",
-            param="model",
-        )
+        known = options.variants
+        if self.model not in known:
+            raise no_model(self.model, known)
+        return known[self.model]
 
     @property
     def most(self) -> int | None:
@@ -218,15 +220,6 @@ REFUSED: dict[str, tuple[Any, ...]] = {
 They are refused where the class of a request has no such field. Others cannot change a text, and are ignored: `user`,
 `metadata`, `store`, `service_tier`, `include`, `reasoning`, `verbosity`, ...
 """
-
-
-def model_name(name: str, variant: str) -> str:
-    """Return the name of a variant of a model.
-
-    >>> model_name("demo", ""), model_name("demo", "free")
-    ('demo', 'demo:free')
-    """
-    return f"{name}:{variant}" if variant else name
 
 
 def stop_texts(stop: str | list[str] | None) -> list[str]:
@@ -460,7 +453,7 @@ def chat_router(service: TextService) -> APIRouter:
     async def chat_completions(asked: ChatRequest, request: Request) -> Response:
         """Answer the last message of a conversation, with facts of the index as citations."""
         asked.refuse()
-        variant = asked.variant(service.options.name)
+        variant = asked.variant(service.options)
         plain, whole = with_results(asked.messages, "messages")
         said = conversation(plain, "messages")
         form = await form_of(asked.response_format, "response_format", service)
@@ -510,7 +503,7 @@ def completions_router(service: TextService) -> APIRouter:
     async def completions(asked: CompletionRequest, request: Request) -> Response:
         """Continue a prompt. After the trigger of the index, only its facts can follow."""
         asked.refuse()
-        variant = asked.variant(service.options.name)
+        variant = asked.variant(service.options)
         if variant == "answer":
             raise bad_request("the continuation of a prompt is no answer: ask the model without `:answer`", "model")
         free = variant == "free"
@@ -561,25 +554,28 @@ class CompletionDocuments(Documents):
         return {**chunk, "usage": None} if self._with_usage else chunk
 
 
-def models_router(name: str) -> APIRouter:
-    """Return the routes of models. `name`: that of the model."""
+def models_router(services: Sequence[TextService]) -> APIRouter:
+    """Return the routes of the models of a server."""
     router, created = APIRouter(), int(time.time())
+    documents: dict[str, Document] = {}
+    for service in services:
+        index = getattr(service.index, "name", None)
+        for name, variant in service.options.variants.items():
+            head = {"id": name, "object": "model", "created": created, "owned_by": "refactx"}
+            documents.setdefault(name, {**head, "refactx": {"index": index, "variant": variant or "facts"}})
 
-    def document(variant: str) -> Document:
-        named = model_name(name, variant)
-        return {"id": named, "object": "model", "created": created, "owned_by": "refactx"}
+    listed = [name for service in services for name in replace(service.options, short="").variants]
 
     @router.get("/v1/models")
     async def models() -> Document:
-        """List the variants: with facts, the answer alone, and without facts."""
-        return {"object": "list", "data": [document(variant) for variant in VARIANTS]}
+        """List the models, each with its variants: with facts, the answer alone, and without facts."""
+        return {"object": "list", "data": [documents[name] for name in listed]}
 
     @router.get("/v1/models/{model:path}")
     async def model(model: str) -> Document:
         """Describe a variant."""
-        for variant in VARIANTS:
-            if model == model_name(name, variant):
-                return document(variant)
-        raise ApiError(404, f"the model {model!r} does not exist", code="model_not_found", param="model")
+        if model not in documents:
+            raise no_model(model, documents)
+        return documents[model]
 
     return router

@@ -13,7 +13,7 @@ import sys
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, TextIO, cast
 
@@ -71,6 +71,12 @@ class ApiError(Exception):
 def bad_request(message: str, param: str | None = None, code: str | None = None) -> ApiError:
     """Return the error of a request that cannot be answered as it is."""
     return ApiError(400, message, code=code, param=param)
+
+
+def no_model(name: str, known: Iterable[str]) -> ApiError:
+    """Return the error of a request for a model that the server does not have. `known`: the names of those it has."""
+    said = f"the model {name!r} does not exist: ask for one of {', '.join(known)}"
+    return ApiError(404, said, code="model_not_found", param="model")
 
 
 def away(message: str, reason: str = "") -> ApiError:

@@ -309,7 +309,7 @@ def responses_router(service: TextService) -> APIRouter:
     async def responses(asked: ResponseRequest, request: Request) -> Response:
         """Answer a question, with facts of the index as citations. Responses are not stored."""
         asked.refuse()
-        variant = asked.variant(service.options.name)
+        variant = asked.variant(service.options)
         plain, whole = with_results(asked.messages(), "input")
         said = conversation(plain, "input", asked.instructions or "")
         chosen = asked.tool_choice

@@ -4,7 +4,7 @@ import errno
 import json
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from fcntl import LOCK_EX, flock
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
+from prometheus_client import generate_latest
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -27,7 +28,7 @@ from refactx.errors import RefactxError
 from refactx.index.index import Index
 from refactx.mcp import Answered, answered, fact_server, http_app, sparql_result
 from refactx.server.http import ApiError, Slot, api_error
-from refactx.server.service import CONTENT_TYPE, Order, TextService
+from refactx.server.service import CONTENT_TYPE, JoinedMetrics, Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonReply, JsonRoute, gone, last_of, note, sse, streamed
 from refactx.server.texts import Finished, Work
 from refactx.walks.language import is_line
@@ -341,17 +342,20 @@ def _reply(file: Path, root: str) -> Callable[[], Awaitable[Response]]:
     return reply
 
 
-def state_router(service: TextService, drains: Callable[[], bool]) -> APIRouter:
+def state_router(services: Sequence[TextService], drains: Callable[[], bool]) -> APIRouter:
     """Return the routes of a server's state. `drains`: whether it is about to stop."""
-    router = APIRouter()
+    router, options, joined = APIRouter(), services[0].options, JoinedMetrics([one.metrics for one in services])
+
+    def failure() -> RefactxError | None:
+        return next((error for one in services if (error := one.availability.error) is not None), None)
 
     @router.head("/health", include_in_schema=False)
     @router.get("/health")
     async def health() -> Response:
         """Say whether the model writes and the database answers."""
-        error = service.availability.error
-        found = {"status": "ok" if error is None else "unavailable", "model": service.options.name}
-        if service.options.feedback is not None:
+        error = failure()
+        found = {"status": "ok" if error is None else "unavailable", "model": options.name}
+        if options.feedback is not None:
             found["feedback"] = "taken"
         found["database"] = "ok" if error is None else "away"
         return JSONResponse(found, 200 if error is None else 503)
@@ -361,9 +365,9 @@ def state_router(service: TextService, drains: Callable[[], bool]) -> APIRouter:
     async def ready() -> Response:
         """Say whether requests should be sent here: the model has read its prompt, and the server does not stop."""
         reasons = {
-            "starting": not service.is_warm,
+            "starting": not all(one.is_warm for one in services),
             "stopping": drains(),
-            "unavailable": service.availability.error is not None,
+            "unavailable": failure() is not None,
         }
         status = next((name for name, holds in reasons.items() if holds), "ready")
         return JSONResponse({"status": status}, 200 if status == "ready" else 503)
@@ -371,7 +375,7 @@ def state_router(service: TextService, drains: Callable[[], bool]) -> APIRouter:
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Return the figures of the server, as Prometheus reads them."""
-        return Response(service.metrics.text(), media_type=CONTENT_TYPE)
+        return Response(generate_latest(joined), media_type=CONTENT_TYPE)
 
     return router
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from refactx.ask.answer import final_answer, marker_start, unlinked
 from refactx.ask.asker import Asker, FactIndex, language_model
@@ -319,9 +319,9 @@ class Metrics:
         """Count a request. `path`: the route, not what the client wrote."""
         self._http.labels(method=method, path=path, status=str(status)).inc()
 
-    def text(self) -> bytes:
-        """Return all figures as Prometheus reads them."""
-        return generate_latest(self._registry)
+    def families(self) -> Iterable[Any]:
+        """Return all figures, each with its samples."""
+        return self._registry.collect()
 
     def _gauge(self, name: str, about: str) -> Gauge:
         return Gauge(f"refactx:{name}", about, ["model_name"], registry=self._registry).labels(**self._labels)
@@ -332,6 +332,22 @@ class Metrics:
     def _histogram(self, name: str, about: str, buckets: tuple[float, ...]) -> Histogram:
         made = Histogram(f"refactx:{name}", about, ["model_name"], buckets=buckets, registry=self._registry)
         return made.labels(**self._labels)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedMetrics:
+    """The figures of several services, each with the name of its model."""
+
+    parts: Sequence[Metrics]
+
+    def collect(self) -> Iterable[Any]:
+        """Return the figures as `prometheus_client` writes them: each once, with the samples of all services."""
+        found: dict[str, Any] = {}
+        for family in (family for part in self.parts for family in part.families()):
+            found.setdefault(family.name, family)
+            if found[family.name] is not family:
+                found[family.name].samples.extend(family.samples)
+        return found.values()
 
 
 class _Read:
@@ -375,7 +391,8 @@ class Order:
 class TextService:
     """The texts of one model over one index. Close it.
 
-    `availability`: of the index's database; `translator`: by the same model, for the endpoint of a domain pack.
+    `availability`: of the index's database; `translator`: by the same model, for the endpoint of a domain pack; `slots`:
+    those of other services, which share their limits, None: of its own.
     """
 
     def __init__(
@@ -388,6 +405,7 @@ class TextService:
         prompt: Prompt | None = None,
         availability: Availability | None = None,
         translator: "Translator | None" = None,
+        slots: Slots | None = None,
     ) -> None:
         self.prompt, self.index, self.options = prompt or prompt_for(None, index), index, options
         self.model = language_model(model, tokenizer)
@@ -396,7 +414,7 @@ class TextService:
             raise InputError("the model cannot think before it answers, as its chat template shows: leave out think")
         self.availability = availability or Availability(None)
         # Models without an engine write one text at a time.
-        self.slots = Slots(1 if self.model.engine is None else options.max_running, options.max_waiting)
+        self.slots = slots or Slots(1 if self.model.engine is None else options.max_running, options.max_waiting)
         self.metrics = Metrics(options.name, self.slots, index)
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None

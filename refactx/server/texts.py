@@ -23,23 +23,27 @@ from refactx.fact import Fact, LinkedFact
 from refactx.options import check_options, option
 from refactx.walks import AnsweredQuery
 
+VARIANTS = ("", "answer", "free")
+"""What a model writes: facts and the answer after them, the answer alone, or text without facts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """How a server answers.
 
-    `name`: the name of its model; `keys`: the API keys that it accepts, none: everybody may ask; `hosts`: the names
-    under which browsers may reach it, None: any; `origins`: the sites whose pages may ask it, `*`: any. `root`: the path of
-    its addresses behind a proxy, such as `/kb`. `grace`: for how many seconds running texts may continue after
-    SIGTERM; `keep_alive`: after how many seconds of silence a stream has a comment; `refresh`: after how many it
-    shows what was appended to the index and forgotten. `think`: as in `refactx.Generation`, for requests that do not
-    say. `logs_text`: whether logs have questions and answers. `feedback`: the file of what people say of
-    answers, None: they are not asked.
+    `name`: the name of its model; `short`: a name of several models, of which the first is meant. `keys`: the API keys that
+    it accepts, none: everybody may ask; `hosts`: the names under which browsers may reach it, None: any; `origins`: the
+    sites whose pages may ask it, `*`: any. `root`: the path of its addresses behind a proxy, such as `/kb`. `grace`: for how
+    many seconds running texts may continue after SIGTERM; `keep_alive`: after how many seconds of silence a stream has a
+    comment; `refresh`: after how many it shows what was appended to the index and forgotten. `think`: as in
+    `refactx.Generation`, for requests that do not say. `logs_text`: whether logs have questions and answers. `feedback`: the
+    file of what people say of answers, None: they are not asked.
 
     Raises InputError for values out of range.
     """
 
     name: str
+    short: str = ""
     keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] | None = None
     origins: tuple[str, ...] = ()
@@ -59,6 +63,16 @@ class ServerOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    @property
+    def variants(self) -> dict[str, str]:
+        """The variant of `VARIANTS` that is meant, by each name that a request may give.
+
+        >>> list(ServerOptions(name="demo").variants.items())
+        [('demo', ''), ('demo:answer', 'answer'), ('demo:free', 'free')]
+        """
+        names = [name for name in (self.name, self.short) if name]
+        return {f"{name}:{variant}" if variant else name: variant for name in names for variant in VARIANTS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

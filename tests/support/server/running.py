@@ -2,9 +2,9 @@
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event, Thread
 from typing import Any
 
@@ -56,22 +56,32 @@ def running(
     availability: Availability | None = None,
     translator: Translator | None = None,
     tokenizer: Any = None,
+    others: Sequence[Any] = (),
     **options: Any,
 ) -> Iterator[Running]:
-    """A server of a model, by default the tiny one with facts in memory, called `tiny`."""
-    index = index or LinkedIndex(tiny_fact_tokenizer(), FACTS)
+    """A server of a model, by default the tiny one with facts in memory, called `tiny`; with `others`, which are indexes
+    too, it is called `tiny@NAME` by each one's name."""
+    index, model = index or LinkedIndex(tiny_fact_tokenizer(), FACTS), model or tiny_model()
     service = TextService(
-        model or tiny_model(),
+        model,
         tokenizer or chat_tokenizer(),
         index,
-        ServerOptions(**{"name": "tiny", **options}),
+        ServerOptions(
+            **{"name": f"tiny@{index.name}" if others else "tiny", "short": "tiny" if others else "", **options}
+        ),
         prompt=PROMPT,
         availability=availability,
         translator=translator,
     )
+    services = [service]
+    for other in others:
+        named = replace(service.options, name=f"tiny@{other.name}")
+        services.append(
+            TextService(service.model, service.model.tokenizer, other, named, prompt=PROMPT, slots=service.slots)
+        )
     log, started = io.StringIO(), Event()
     with listen("127.0.0.1", 0) as listening:
-        server = Server(service, RequestLog(log), started.set)
+        server = Server(services, RequestLog(log), started.set)
         thread = Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         started.wait(60)
@@ -80,7 +90,8 @@ def running(
         finally:
             server.should_exit = True
             thread.join(60)
-            service.close()
+            for one in services:
+                one.close()
 
 
 def asker_alone(model: Any = None) -> Asker:

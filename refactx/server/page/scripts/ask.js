@@ -1,9 +1,10 @@
 /** The page of questions: a conversation, its field, and its controls. */
 
+import { showChoice } from "./choice.js";
 import { say } from "./element.js";
 import { showExamples } from "./examples.js";
 import { remember, showHistory } from "./history.js";
-import { root } from "./names.js";
+import { address } from "./names.js";
 import { errorNotice } from "./notice.js";
 import { get } from "./server.js";
 import { Turn, questionUrl } from "./turn.js";
@@ -29,7 +30,7 @@ let running = []; // what stops the texts that are being written
 async function begin() {
     banner.replaceChildren();
     try {
-        model = (await get("/v1/models")).data[0].id;
+        model = showChoice((await get("/v1/models")).data);
         document.getElementById("model").textContent = model;
     } catch (error) {
         banner.replaceChildren(errorNotice(error, begin));
@@ -141,7 +142,7 @@ function startAnew() {
     turnsRoot.replaceChildren();
     main.setAttribute("data-empty", "");
     renew.hidden = true;
-    history.replaceState(null, "", `${root}/`);
+    history.replaceState(null, "", address("/"));
     document.title = "Ask · ReFactX";
     say("New conversation");
     question.focus();

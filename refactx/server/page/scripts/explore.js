@@ -1,5 +1,6 @@
 /** The page that walks the index: its address says what it shows. */
 
+import { showChoice } from "./choice.js";
 import { counted, element, isolated, say } from "./element.js";
 import { nearList, propertyHead, propertyList, subjectHead, subjectList, valueList } from "./explore_lists.js";
 import { exploreUrl, root, split } from "./names.js";
@@ -206,6 +207,9 @@ show().then(() => {
         reveal(document.getElementById(predicate ? "values-title" : "properties-title"));
     }
 });
+get("/v1/models")
+    .then((found) => showChoice(found.data))
+    .catch(() => {}); // the lists say what is wrong
 get("/v1/examples", { limit: 1 })
     .then((found) => {
         const about = [isolated(found.index, { class: "index-name" }), ` has ${counted(found.size, "fact")}.`];

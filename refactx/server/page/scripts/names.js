@@ -5,6 +5,24 @@ import { element, isolated } from "./element.js";
 /** The path before the server's own, without a slash at its end: empty, or what a proxy has put there. */
 export const root = new URL("..", import.meta.url).pathname.slice(0, -1);
 
+const CHOICE = "refactx-model";
+
+/** The model that was chosen, in the address or before in this window; empty: the server's first. */
+export const chosen = new URLSearchParams(location.search).get("model") ?? sessionStorage.getItem(CHOICE) ?? "";
+keepChoice(chosen);
+
+/** Keep the name of a model that was chosen until the window is closed. */
+export function keepChoice(name) {
+    sessionStorage.setItem(CHOICE, name);
+}
+
+/** Return an address of this server with parameters, those that are empty left out, and the model that was chosen. */
+export function address(path, parameters = {}) {
+    const given = Object.entries({ ...parameters, model: chosen }).filter(([, value]) => value !== "");
+    const query = new URLSearchParams(given).toString();
+    return query ? `${root}${path}?${query}` : `${root}${path}`;
+}
+
 /** Split a name: `Alaska (state of the USA)` is `{label: "Alaska", about: "state of the USA"}`. */
 export function split(name) {
     if (name.endsWith(")")) {
@@ -45,14 +63,7 @@ export function labelsOf(fact) {
 
 /** Return the address of the page that shows a subject, and maybe its values for a property, in this index. */
 export function exploreUrl(subject, predicate = "", prefix = "") {
-    const wanted = new URLSearchParams();
-    for (const [name, value] of Object.entries({ prefix, subject, predicate })) {
-        if (value) {
-            wanted.set(name, value);
-        }
-    }
-    const query = wanted.toString();
-    return query ? `${root}/explore?${query}` : `${root}/explore`;
+    return address("/explore", { prefix: prefix ?? "", subject: subject ?? "", predicate: predicate ?? "" });
 }
 
 /** Return the page of a fact: its statement on Wikidata, or else its place in this index. */

@@ -2,7 +2,7 @@
 
 import { askForKey, keyHeaders } from "./key.js";
 import { events } from "./events.js";
-import { root } from "./names.js";
+import { address, root } from "./names.js";
 
 /** An error with a message for people. `status`: of HTTP, 0 without a reply; `seconds`: after which to ask again. */
 export class ServerError extends Error {
@@ -22,8 +22,7 @@ const LOST = "The connection was lost before the answer was whole.";
 
 /** Return the document at an address. */
 export async function get(path, parameters = {}, signal = undefined) {
-    const query = new URLSearchParams(parameters).toString();
-    const reply = await request(query ? `${path}?${query}` : path, { signal });
+    const reply = await request(path, { signal }, parameters);
     return reply.json();
 }
 
@@ -77,12 +76,14 @@ function posted(document, signal) {
     return { method: "POST", headers, body: JSON.stringify(document), signal };
 }
 
-async function request(path, given) {
+async function request(path, given, parameters = {}) {
+    // Models are listed whichever was chosen.
+    const url = path === "/v1/models" ? `${root}${path}` : address(path, parameters);
     while (true) {
         const sent = keyHeaders();
         let reply;
         try {
-            reply = await fetch(`${root}${path}`, { ...given, headers: { ...given.headers, ...sent } });
+            reply = await fetch(url, { ...given, headers: { ...given.headers, ...sent } });
         } catch (error) {
             if (error.name === "AbortError") {
                 throw error;

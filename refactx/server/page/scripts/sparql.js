@@ -1,12 +1,13 @@
 /** The page that runs SPARQL: its address has the query. */
 
+import { showChoice } from "./choice.js";
 import { completeNames } from "./complete.js";
 import { csvButton } from "./csv.js";
 import { counted, element, isolated, say } from "./element.js";
-import { exploreUrl, link, nameOf, root } from "./names.js";
+import { address, exploreUrl, link, nameOf } from "./names.js";
 import { errorNotice, waitingNotice } from "./notice.js";
 import { plotOf } from "./plot.js";
-import { post } from "./server.js";
+import { get, post } from "./server.js";
 
 const [form, query, send, stop, result] = ["form", "query", "send", "stop", "result"].map((id) =>
     document.getElementById(id),
@@ -18,7 +19,7 @@ async function run() {
     if (!text || running) {
         return;
     }
-    history.replaceState(null, "", `${root}/sparql?${new URLSearchParams({ query: text })}`);
+    history.replaceState(null, "", address("/sparql", { query: text }));
     running = new AbortController();
     [send.hidden, stop.hidden] = [true, false];
     result.replaceChildren(waitingNotice("The query runs"));
@@ -93,6 +94,9 @@ query.addEventListener("keydown", (event) => {
         run();
     }
 });
+get("/v1/models")
+    .then((found) => showChoice(found.data))
+    .catch(() => {}); // a query says what is wrong
 const given = new URLSearchParams(location.search).get("query");
 if (given) {
     query.value = given;

@@ -5,7 +5,7 @@ import { copyButton } from "./copy.js";
 import { element } from "./element.js";
 import { takesFeedback, wrongButton } from "./feedback.js";
 import { markdownOf } from "./markdown.js";
-import { root } from "./names.js";
+import { address } from "./names.js";
 
 export class Turn {
     /** `again`: called to ask the question once more, after an error. */
@@ -69,9 +69,5 @@ export class Turn {
 
 /** Return the address that asks a question. */
 export function questionUrl(question, compares = false) {
-    const wanted = new URLSearchParams({ q: question });
-    if (compares) {
-        wanted.set("compare", "1");
-    }
-    return `${root}/?${wanted}`;
+    return address("/", { q: question, compare: compares ? "1" : "" });
 }
