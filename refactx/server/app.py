@@ -113,6 +113,9 @@ def _chosen(services: Sequence[TextService], apps: Sequence[FastAPI]) -> ASGIApp
     address names, and the `index` that its address names, as far as these are given."""
 
     async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+        if not scope["path"].startswith(("/v1/", "/mcp")):  # a page, whose scripts ask for what its address names
+            await apps[0](scope, receive, send)
+            return
         given = QueryParams(scope["query_string"])
         index, models = given.get("index"), given.getlist("model")
         found = [number for number, one in enumerate(services) if index in (None, getattr(one.index, "name", None))]

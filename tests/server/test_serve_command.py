@@ -34,7 +34,9 @@ def home() -> Iterator[Path]:
 
 
 @contextmanager
-def serving(home: Path, model: Path, log: Path, *options: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def serving(
+    home: Path, model: Path, log: Path, *options: str, names: str = "tiny is"
+) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """A server of the tiny model, as typed; its URL and its process."""
     import os
 
@@ -47,7 +49,7 @@ def serving(home: Path, model: Path, log: Path, *options: str) -> Iterator[tuple
     try:
         assert process.stdout
         line = process.stdout.readline()
-        assert line.startswith("tiny is served at http://127.0.0.1:"), log.read_text()
+        assert line.startswith(f"{names} served at http://127.0.0.1:"), log.read_text()
         yield line.split(" at ")[1].split(" ")[0], process
     finally:
         process.kill()
@@ -94,6 +96,20 @@ def test_it_serves_through_the_death_of_its_database_and_ends_in_good_order(
     assert {"ready", "request", "stopping"} <= {line["event"] for line in lines}
     assert "hello" not in log.read_text()
     assert "secret" not in log.read_text()
+
+
+@pytest.mark.long
+def test_a_model_is_served_with_each_index_of_its_tokenizer(
+    home: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    model = save_tiny(tmp_path_factory.mktemp("tiny"))
+    with start(home) as server:
+        ingest_facts(server.url, home, ["<Bo> <q> <Zoe> ."], "second")
+    several = ("--index", "default", "--index", "second")
+    with serving(home, model, tmp_path / "log", *several, names="tiny@default, tiny@second are") as (url, _):
+        for index, subject in (("default", "Ann"), ("second", "Bo")):
+            found = httpx2.get(f"{url}/v1/facts?prefix=<&index={index}", timeout=60).json()["completions"]
+            assert [one["text"] for one in found] == [f"<{subject}>"]
 
 
 def write_pack(folder: Path) -> Path:

@@ -69,11 +69,21 @@ def tiny_index(database_server: DatabaseServer, tmp_path_factory: pytest.TempPat
     """An index of `FACTS` without ids."""
     from support.server.pages import FACTS
 
-    file = tmp_path_factory.mktemp("facts") / "facts.txt"
-    file.write_text("".join(f"{fact} .\n" for fact in FACTS), encoding="utf-8")
-    with database(database_server, "tiny_page") as url:
-        ingest_tiny(url, file)
-        with refactx.open_index(db=url) as index:
+    yield from opened(database_server, tmp_path_factory.mktemp("facts"), "default", FACTS)
+
+
+@pytest.fixture(scope="session")
+def second_index(database_server: DatabaseServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[refactx.Index]:
+    """Another index, with one fact."""
+    yield from opened(database_server, tmp_path_factory.mktemp("facts"), "second", ["<Zoe> <p> <b>"])
+
+
+def opened(server: DatabaseServer, folder: Path, name: str, facts: list[str]) -> Iterator[refactx.Index]:
+    file = folder / "facts.txt"
+    file.write_text("".join(f"{fact} .\n" for fact in facts), encoding="utf-8")
+    with database(server, f"{name}_page") as url:
+        ingest_tiny(url, file, index=name)
+        with refactx.open_index(name, db=url) as index:
             yield index
 
 

@@ -281,3 +281,25 @@ def test_a_thought_is_folded_above_the_answer(pages: Pages, tiny_index: refactx.
         assert_accessible(page)
         ask(page, "Who?")  # it has the answer before it, and not the thought
         page.locator(".figures").nth(1).wait_for()
+
+
+def test_people_choose_among_the_models_of_a_server(
+    pages: Pages, tiny_index: refactx.Index, second_index: refactx.Index
+) -> None:
+    with running(index=tiny_index, others=[second_index], max_tokens=60) as server:
+        page = pages.open(server.url)
+        page.locator("#model", has_text=f"tiny@{tiny_index.name}").wait_for()
+        page.get_by_label("Model").select_option("tiny@second")
+        page.locator("#about-index", has_text="second (1 fact)").wait_for()
+        assert_accessible(page)
+        ask(page, "Fact:")
+        page.locator(".figures").wait_for()
+        assert "model=tiny%40second" in page.url
+        assert {part.inner_text() for part in page.locator("table.facts .label").all()} <= {"Zoe", "p", "b"}
+        page.goto(f"{server.url}/explore")
+        page.locator("#subjects", has_text="Zoe").wait_for()
+        shared = pages.open(f"{server.url}/explore?model=tiny@second", width=360)
+        shared.locator("#subjects", has_text="Zoe").wait_for()
+        assert shared.evaluate("document.documentElement.scrollWidth") <= 360
+        shared.goto(f"{server.url}/?model=another")
+        expect(shared.get_by_label("Model")).to_have_value(f"tiny@{tiny_index.name}")

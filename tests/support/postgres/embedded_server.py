@@ -103,8 +103,8 @@ def watchdog_pids(home: Path) -> list[int]:
     return found
 
 
-def ingest_facts(url: str, home: Path, facts: list[str]) -> None:
-    """Make the index `default` of some facts, for the tiny tokenizer."""
+def ingest_facts(url: str, home: Path, facts: list[str], index: str = "default") -> None:
+    """Make an index of some facts, for the tiny tokenizer."""
     file = home / "facts.txt"
     file.write_text("".join(f"{fact}\n" for fact in facts))
-    ingest_tiny(url, file)
+    ingest_tiny(url, file, index)

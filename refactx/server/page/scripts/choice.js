@@ -12,7 +12,7 @@ export function showChoice(models) {
     const options = names.map((name) => element("option", { value: name, selected: name === chosen }, name));
     const list = element("select", { id: "choice", change: () => choose(list.value) }, ...options);
     if (names.length > 1) {
-        const label = element("label", { class: "theme" }, element("span", { class: "unseen" }, "Model"), list);
+        const label = element("label", { class: "theme choice" }, element("span", { class: "unseen" }, "Model"), list);
         document.querySelector(".frame-head .theme").before(label);
     }
     return chosen || names[0];
