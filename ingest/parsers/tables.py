@@ -90,7 +90,7 @@ def parse_csv(
                 rows = batch.slice(0, len(batch) - ended)
                 parsed = make(
                     list(rows.columns),
-                    lambda at, good=good: header_rows + 1 + good + at + bisect_right(before, good + at),
+                    lambda at: header_rows + 1 + good + at + bisect_right(before, good + at),  # noqa: B023  # called at once
                 )
                 good += len(rows)
                 _add_skipped(parsed, skipped, width)

@@ -325,7 +325,7 @@ class BatchWriter:
                     return
                 running = [text.job for text in begun if not text.job.is_done]
                 if running:
-                    self.scheduler.run_until(lambda jobs=running: any(job.is_done for job in jobs))
+                    self.scheduler.run_until(lambda: any(job.is_done for job in running))  # noqa: B023  # called at once
                 while begun and begun[0].job.is_done and begun[0].job.error is None:
                     text = begun.popleft()
                     if text.is_interrupted:
