@@ -139,7 +139,11 @@ class _Change:
                 sources, self.wikipedia, self.resources.workers, encoding=tables.encoding, labels=tables.labels
             )
             clock, bars = Clock(), ProgressBars(self.resources.progress)
-            _check_tokenizer(entry, self.tokenizer)
+            if self.tokenizer is not None and self.tokenizer.fingerprint != entry.fingerprint:
+                raise TokenizerMismatchError(
+                    f"index {entry.name!r} was built for tokenizer {entry.tokenizer}, and another one was given: "
+                    "leave out --tokenizer, since a change uses the index's own"
+                )
             index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES, tokenizer=self.tokenizer)
             own_tokenizer = index.tokenizer  # before the sources, so that a damaged one is reported at once
             hubs = read_hubs(connection, entry.id)
@@ -189,11 +193,16 @@ class _Change:
         # To forget inverse facts that the index lacks is to pass them over.
         if knows_hubs(entry) or not appends:
             selection = replace(selection, inverse_limit=NO_INVERSE_LIMIT)
+        # Those that the rules gave to predicates of ready-made facts: "" for one that got none.
+        inverse_names, found = selection.inverse_names, entry.report.get("ready_inverses", {})
+        if selection.inverse and isinstance(found, dict):
+            ready = {str(one): str(name) for one, name in found.items()}
+            inverse_names = tuple({**dict(inverse_names), **ready}.items())
         selection = replace(
             selection,
             profile=selection.profile or profile,
             tables=_tables_of(entry, selection.tables),
-            inverse_names=_inverse_names(entry, selection),
+            inverse_names=inverse_names,
         )
         selection = recognised(inputs, selection)
         known = KnownNames(
@@ -248,15 +257,6 @@ class _Change:
             if appends:
                 _add_inverses(connection, entry, "inverse_properties", knowledge.report.inverse_properties)
                 _add_inverses(connection, entry, "ready_inverses", knowledge.report.ready_inverses)
-
-
-def _check_tokenizer(entry: CatalogueEntry, given: FactTokenizer | None) -> None:
-    """Raise TokenizerMismatchError if a tokenizer is given that is not the index's own."""
-    if given is not None and given.fingerprint != entry.fingerprint:
-        raise TokenizerMismatchError(
-            f"index {entry.name!r} was built for tokenizer {entry.tokenizer}, and another one was given: leave out "
-            "--tokenizer, since a change uses the index's own"
-        )
 
 
 def _count_facts_of(
@@ -315,15 +315,6 @@ def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:
         return replace(own, query=None, labels=(), edges=own.edges or bool(own.labels))
     keys = tuple(dict.fromkeys((*given.keys, *own.keys)))
     return replace(given, keys=keys, ids=given.ids or own.ids, prefixed=given.prefixed or own.prefixed)
-
-
-def _inverse_names(entry: CatalogueEntry, selection: Selection) -> tuple[tuple[str, str], ...]:
-    """Return the names of inverses that are given, and those that the rules gave to predicates of ready-made facts: "" for
-    one that got none."""
-    found = entry.report.get("ready_inverses", {})
-    if not selection.inverse or not isinstance(found, dict):
-        return selection.inverse_names
-    return tuple({**dict(selection.inverse_names), **{str(one): str(name) for one, name in found.items()}}.items())
 
 
 def _inverse_properties(entry: CatalogueEntry) -> dict[int, int]:

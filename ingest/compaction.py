@@ -145,18 +145,14 @@ def _merge_names(database: Database, tables: tuple[int, ...]) -> Iterator[KeyedR
     """
     codec = RowCodec(level=ZSTD_LEVEL)
     with database.connection() as connection, connection.transaction():
+        statements = (f"SELECT key FROM refactx.names_{table} ORDER BY key LIMIT 1".encode() for table in tables)
+        first_rows = (connection.execute(statement).fetchone() for statement in statements)
         # The latest table has the least rank, so its entry is the first of equal ones.
-        if all(_has_ids(connection, table) for table in tables):
+        if all(row is None or is_id_key(row[0]) for row in first_rows):
             ids = [_read_ids(connection, table, -table) for table in tables]
             yield from pack_id_blocks(_drop_repeated(heapq.merge(*ids)), codec)
         names = [_read_names(connection, table, -table) for table in tables]
         yield from pack_blocks(((key.decode(), named) for key, named in _drop_repeated(heapq.merge(*names))), codec)
-
-
-def _has_ids(connection: Connection, table: int) -> bool:
-    """Return whether a table has its names by id too; one without names has."""
-    row = connection.execute(f"SELECT key FROM refactx.names_{table} ORDER BY key LIMIT 1".encode()).fetchone()
-    return row is None or is_id_key(row[0])
 
 
 def _read_ids(connection: Connection, table: int, rank: int) -> Iterator[tuple[int, int, str]]:

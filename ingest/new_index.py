@@ -94,11 +94,14 @@ class Step:
 
     def _checksums(self) -> dict[str, list[int]]:
         """Return size and CRC-32 of each of the step's files. Hidden files are not its own (a file manager's, say)."""
-        return {
-            path.name: [path.stat().st_size, _crc32(path)]
-            for path in sorted(self.files.glob("[!.]*"))
-            if path.is_file()
-        }
+        sums: dict[str, list[int]] = {}
+        for path in filter(Path.is_file, sorted(self.files.glob("[!.]*"))):
+            size, crc = path.stat().st_size, 0
+            with path.open("rb", buffering=0) as file:
+                while block := file.read(_BLOCK):
+                    crc = zlib.crc32(block, crc)
+            sums[path.name] = [size, crc]
+        return sums
 
     @property
     def _manifest(self) -> Path:
@@ -111,14 +114,6 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _crc32(path: Path) -> int:
-    crc = 0
-    with path.open("rb", buffering=0) as file:
-        while block := file.read(_BLOCK):
-            crc = zlib.crc32(block, crc)
-    return crc
 
 
 def first_step(name: str, folder: Path, files: str, sources: Sequence[Source], **options: Any) -> Step:

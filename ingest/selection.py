@@ -198,7 +198,10 @@ class Selection:
     def to_json(self) -> dict[str, Any]:
         """Return what the report of an ingest has: lists for sets and tuples, a mapping for `inverse_names`."""
         document = asdict(self)
-        document["properties"] = None if self.properties is None else sorted(self.properties, key=_in_order)
+        if self.properties is not None:  # IRIs, then ids by their numbers
+            document["properties"] = sorted(
+                self.properties, key=lambda one: (int(one[1:]) if is_property(one) else 0, one)
+            )
         document["languages"] = list(self.languages)
         document["inverse_names"] = dict(self.inverse_names)
         document["profile"] = None if self.profile is None else self.profile.to_json()
@@ -330,7 +333,3 @@ def _words(text: str) -> list[str]:
 def _names_property(text: str) -> bool:
     """Return whether a text is the id of a property, or an IRI, which may be that of one."""
     return is_property(text) or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:\S", text) is not None
-
-
-def _in_order(property_: str) -> tuple[int, str]:
-    return (int(property_[1:]), "") if is_property(property_) else (0, property_)

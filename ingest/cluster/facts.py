@@ -51,12 +51,12 @@ def encode_facts(spark: Any, tokenizer: FactTokenizer, trigger: str, folder: str
     """
     shared = versions_here(), tokenizer.serialized
     if words_join(tokenizer, trigger, [(s, p, o) for s, p, o in spark.sql(_SAMPLE).collect()]):
-        encoded = spark.table("units").mapInArrow(partial(_encode_units, *shared), "unit INT, ids BINARY")
+        encoded = spark.table("units").mapInArrow(partial(_encode, *shared, None), "unit INT, ids BINARY")
         encoded.write.mode("overwrite").parquet(f"{folder}-units")
         spark.read.parquet(f"{folder}-units").createOrReplaceTempView("encoded")
         facts = spark.sql(_JOINED)
     else:
-        facts = spark.sql(_TEXTS).mapInArrow(partial(_encode_whole, *shared, trigger), "ids BINARY").distinct()
+        facts = spark.sql(_TEXTS).mapInArrow(partial(_encode, *shared, trigger), "ids BINARY").distinct()
     return write_sorted(spark, facts, "ids", folder)
 
 
@@ -72,22 +72,17 @@ def _tokenizer(serialized: str) -> FactTokenizer:
     return FactTokenizer(serialized)
 
 
-def _encode_units(driver: Versions, serialized: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    check_versions(driver)
-    for batch in batches:
-        if len(batch):
-            keys, kept = encode_units(_tokenizer(serialized), batch["text"])
-            yield pa.RecordBatch.from_arrays([batch["unit"], keys.cast(pa.binary())], ["unit", "ids"]).filter(kept)
-
-
-def _encode_whole(
-    driver: Versions, serialized: str, trigger: str, batches: Iterator[pa.RecordBatch]
+def _encode(
+    driver: Versions, serialized: str, trigger: str | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
+    """Yield the ids of texts: of whole facts after a trigger; without one, of units, with their numbers."""
     check_versions(driver)
     for batch in batches:
         if len(batch):
-            keys, kept = encode_whole(_tokenizer(serialized), trigger, batch["text"])
-            yield pa.RecordBatch.from_arrays([keys.cast(pa.binary())], ["ids"]).filter(kept)
+            tokenizer, texts = _tokenizer(serialized), batch["text"]
+            keys, kept = encode_units(tokenizer, texts) if trigger is None else encode_whole(tokenizer, trigger, texts)
+            columns = {"unit": batch["unit"]} if trigger is None else {}
+            yield pa.RecordBatch.from_pydict({**columns, "ids": keys.cast(pa.binary())}).filter(kept)
 
 
 _FOUND = """

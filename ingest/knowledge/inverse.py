@@ -186,8 +186,14 @@ def name_inverses(
     labelled |= {name: entity for entity, name in known.items() if entity > 0}
     given = dict(selection.inverse_names)
     id_of = dict(database.rows("SELECT entity, entity_id(entity) FROM named WHERE is_property(entity)"))
-    partners = _partners(database, "SELECT subject, object FROM inverse_of" if is_graph else _PARTNERS)
-    items = {} if is_graph else _label_items(database)
+    pairs = "SELECT subject, object FROM inverse_of" if is_graph else _PARTNERS.format(property=INVERSE_PROPERTY)
+    partners: defaultdict[int, set[int]] = defaultdict(set)
+    for one, other in database.rows(pairs):
+        partners[one].add(other)
+        partners[other].add(one)
+    # The label and the number of each property's inverse label item; of several, the first label.
+    rows = [] if is_graph else database.rows(_LABEL_ITEMS.format(property=INVERSE_LABEL))
+    items = {property_: (label, item) for property_, label, item in sorted(rows, reverse=True)}
     english = selection.wikipedia in ("en", "mul")
     inverses: list[tuple[int, int, int | None]] = []
     names: list[tuple[int, str, int, bool, bool]] = []
@@ -203,7 +209,8 @@ def name_inverses(
         elif name:
             partner = labelled.get(written_part(name))
         else:
-            partner = _only(partners.get(property_, set()), properties)
+            own = partners.get(property_, set())
+            partner = next(iter(own)) if len(own) == 1 and own <= properties.keys() else None
             if partner is None:
                 name, item = items.get(property_, (inverse_of(label, english=english), None))
         if old_name is not None:
@@ -315,31 +322,6 @@ def _not_invertible(
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(f"{name:.60}" for name in names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
-
-
-def _partners(database: Tables, pairs: str) -> dict[int, set[int]]:
-    """Return the inverse properties of each property that a query of pairs gives, in either direction."""
-    partners: defaultdict[int, set[int]] = defaultdict(set)
-    for one, other in database.rows(pairs.format(property=INVERSE_PROPERTY)):
-        partners[one].add(other)
-        partners[other].add(one)
-    return partners
-
-
-def _label_items(database: Tables) -> dict[int, tuple[str, int]]:
-    """Return the label and the number of each property's inverse label item; of several, the first label."""
-    items: dict[int, tuple[str, int]] = {}
-    for property_, label, item in database.rows(_LABEL_ITEMS.format(property=INVERSE_LABEL)):
-        items[property_] = min((label, item), items.get(property_, (label, item)))
-    return items
-
-
-def _only(partners: set[int], properties: dict[int, str]) -> int | None:
-    """Return the only partner of a property, if there is exactly one and it has a name."""
-    if len(partners) != 1:
-        return None
-    (partner,) = partners
-    return partner if partner in properties else None
 
 
 def _table(schema: pa.Schema, rows: Sequence[tuple[object, ...]]) -> pa.Table:

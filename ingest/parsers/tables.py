@@ -88,7 +88,10 @@ def parse_csv(
             for batch in reader:
                 ended = bool(len(batch)) and batch[0][-1].as_py() == _END
                 rows = batch.slice(0, len(batch) - ended)
-                parsed = make(list(rows.columns), partial(_row_number, header_rows + 1, good, before))
+                parsed = make(
+                    list(rows.columns),
+                    lambda at: header_rows + 1 + good + at + bisect_right(before, good + at),  # noqa: B023  # called at once
+                )
                 good += len(rows)
                 _add_skipped(parsed, skipped, width)
                 yield parsed
@@ -132,11 +135,6 @@ def _readable_blocks(
 
 def _unescape(escape: re.Match[bytes]) -> bytes:
     return b'""' if escape[1] == b'"' else escape[1]
-
-
-def _row_number(first: int, good: int, before: list[int], at: int) -> int:
-    """Return the number of the row that has `good + at` well-formed rows before it; `first`: of the first row."""
-    return first + good + at + bisect_right(before, good + at)
 
 
 def _add_skipped(parsed: Parsed, rows: list[arrow_csv.InvalidRow], expected: int) -> None:
@@ -213,19 +211,14 @@ def _check_type(source: str, field: pa.Field, *, may_be_list: bool = True) -> No
         )
 
 
-def _list_as_text(source: str, name: str, column: pa.Array) -> pa.Array:
-    """Return a column of lists as text, with `BETWEEN` between their values."""
-    sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
-    values = pc.replace_substring(pc.fill_null(as_text(source, name, column.flatten()), ""), BETWEEN, " ")
-    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int64())
-    return pc.binary_join(pa.LargeListArray.from_arrays(offsets, values), pa.scalar(BETWEEN, pa.large_string()))
-
-
 def as_text(source: str, name: str, column: pa.Array) -> pa.Array:
     """Return a column of any type as large_string; values of lists may not be lists."""
     type_ = column.type
-    if _is_list(type_):
-        return _list_as_text(source, name, column)
+    if _is_list(type_):  # `BETWEEN` is put between the values
+        sizes = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+        values = pc.replace_substring(pc.fill_null(as_text(source, name, column.flatten()), ""), BETWEEN, " ")
+        offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int64())
+        return pc.binary_join(pa.LargeListArray.from_arrays(offsets, values), pa.scalar(BETWEEN, pa.large_string()))
     if pa.types.is_dictionary(type_):
         return as_text(source, name, column.dictionary).take(column.indices)
     if isinstance(column, pa.ExtensionArray):  # UUIDs, JSON

@@ -158,8 +158,12 @@ class _Columns:
         statements = self._statements
         is_entity, is_claim, is_literal = statements.subject >= 0, self._property >= 0, statements.suffix >= 0
         is_term = np.array([kind in TERMS for kind in self._kinds], np.bool_)[statements.predicate]
+        rows = np.flatnonzero(is_entity & is_claim & (statements.object >= 0))
+        texts, kinds = pa.nulls(len(rows), pa.large_string()), pa.nulls(len(rows), pa.uint8())
         claims = [
-            self._entity_claims(np.flatnonzero(is_entity & is_claim & (statements.object >= 0))),
+            _make_table(
+                "claims", statements.subject[rows], self._property[rows], statements.object[rows], texts, kinds
+            ),
             self._literal_claims(is_entity & is_claim & is_literal, dropped),
         ]
         terms = [
@@ -173,18 +177,13 @@ class _Columns:
         self._drop_others(others, dropped)
         pages = np.flatnonzero(~is_entity & (statements.object < 0))
         self._count_pages(pages, statements.subjects(pages), False, dropped)
+        moved = others[self._have_kind("redirect", others) & (statements.object[others] >= 0)]
         return {
             "claims": pa.concat_tables(claims),
             "terms": pa.concat_tables(terms),
-            "redirects": self._redirects(others),
+            "redirects": _make_table("redirects", statements.subject[moved], statements.object[moved]),
             "left_out": self._left_out(others),
         }
-
-    def _entity_claims(self, rows: Positions) -> pa.Table:
-        texts, kinds = pa.nulls(len(rows), pa.large_string()), pa.nulls(len(rows), pa.uint8())
-        return _make_table(
-            "claims", self._statements.subject[rows], self._property[rows], self._statements.object[rows], texts, kinds
-        )
 
     def _literal_claims(self, chosen: Mask, dropped: Counter[str]) -> pa.Table:
         rows = self._in_language(np.flatnonzero(chosen), dropped)
@@ -251,10 +250,6 @@ class _Columns:
             count = np.bincount(self._statements.predicate[rows[of_kind]], minlength=len(self._kinds))
             for code in np.flatnonzero(count).tolist():
                 dropped[other_reason(self._kinds[code], about_entity, node)] += int(count[code])
-
-    def _redirects(self, rows: Positions) -> pa.Table:
-        rows = rows[self._have_kind("redirect", rows) & (self._statements.object[rows] >= 0)]
-        return _make_table("redirects", self._statements.subject[rows], self._statements.object[rows])
 
     def _left_out(self, rows: Positions) -> pa.Table:
         rows = rows[self._have_kind("property datatype", rows) & (self._statements.suffix[rows] < 0)]

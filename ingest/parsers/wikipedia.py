@@ -80,7 +80,13 @@ def read_rows(
     for block in source.blocks(advance):
         row_lists = list(reader.row_lists(block))
         if row_lists:
-            yield _parse_rows(row_lists, reader.positions(types), len(reader.columns), types)
+            at, width = reader.positions(types), len(reader.columns)
+            try:
+                table = _read_csv([rows for _, rows in row_lists], at, width, types)
+                parsed = DumpRows(table=table, line=row_lists[0][0], count=len(table))
+            except (pa.ArrowInvalid, _NotPlainError):
+                parsed = _read_each(row_lists, at, width, types)
+            yield parsed
     reader.finish()
 
 
@@ -162,16 +168,6 @@ class _InsertReader:
             self._locked = f"`{self._name}`".encode() in line
         elif line.startswith(b"UNLOCK TABLES"):
             self._locked = False
-
-
-def _parse_rows(
-    row_lists: list[_RowList], at: dict[str, int], width: int, types: Mapping[str, pa.DataType]
-) -> DumpRows:
-    try:
-        table = _read_csv([rows for _, rows in row_lists], at, width, types)
-    except (pa.ArrowInvalid, _NotPlainError):
-        return _read_each(row_lists, at, width, types)
-    return DumpRows(table=table, line=row_lists[0][0], count=len(table))
 
 
 class _NotPlainError(Exception):

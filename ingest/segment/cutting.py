@@ -495,7 +495,12 @@ _LEAST_BYTES = 2048  # a smaller one saves 1%, and training it takes as long as 
 def learn(facts: SortedFacts, level: int) -> tuple[TokenCodes, bytes]:
     """Return the token numbering, and the dictionary for compression at `level` (empty if the facts are too few)."""
     size = _dictionary_bytes(len(facts))
-    spots = [_front_code(facts, low, high) for low, high in sample_ranges(len(facts))]
+    spots: list[tuple[Tokens, NDArray[np.int64], NDArray[np.int64]]] = []  # suffix tokens, `lcp`, suffix lengths
+    for low, high in sample_ranges(len(facts)):
+        tokens, offsets = facts.read_tokens(low, high)
+        lcp = shared_lengths(tokens, offsets).astype(np.int64)
+        lengths = np.diff(offsets) - lcp
+        spots.append((tokens[ragged(offsets[:-1] + lcp, lengths)], lcp, lengths))
     if not size:
         return TokenCodes.from_sample(spots[0][0]), b""
     codes = TokenCodes.from_sample(np.concatenate([tokens for tokens, _, _ in spots]))
@@ -523,11 +528,3 @@ def sample_ranges(count: int) -> list[tuple[int, int]]:
 def _dictionary_bytes(count: int) -> int:
     size = min(_DICTIONARY_BYTES, int(count * _BYTES_PER_FACT))
     return size if size >= _LEAST_BYTES else 0
-
-
-def _front_code(facts: SortedFacts, low: int, high: int) -> tuple[Tokens, NDArray[np.int64], NDArray[np.int64]]:
-    """Return suffix tokens, `lcp` and suffix lengths of a piece of facts low to high - 1."""
-    tokens, offsets = facts.read_tokens(low, high)
-    lcp = shared_lengths(tokens, offsets).astype(np.int64)
-    lengths = np.diff(offsets) - lcp
-    return tokens[ragged(offsets[:-1] + lcp, lengths)], lcp, lengths

@@ -211,7 +211,10 @@ class RepeatedAnswer:
 
     def is_end(self, ids: Sequence[int] | NDArray[np.int64]) -> bool:
         """Return whether a text has just repeated itself; `ids`: those after the prompt."""
-        if not len(ids) or not self._separates(int(ids[-1])):
+        last = int(ids[-1]) if len(ids) else -1
+        if last not in self._separators:
+            self._separators[last] = last >= 0 and not set(";,.\n").isdisjoint(self._tokenizer.decode([last]))
+        if not self._separators[last]:
             return False
         text: str = self._tokenizer.decode(list(map(int, ids)), skip_special_tokens=True)
         if loops(text):
@@ -221,11 +224,6 @@ class RepeatedAnswer:
             return False
         listed = line[len(self._marker) :]
         return once(listed) != listed
-
-    def _separates(self, token: int) -> bool:
-        if token not in self._separators:
-            self._separators[token] = token >= 0 and not set(";,.\n").isdisjoint(self._tokenizer.decode([token]))
-        return self._separators[token]
 
 
 class AnswerLine:

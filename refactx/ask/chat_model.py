@@ -8,9 +8,6 @@ from copy import copy
 from threading import Lock
 from typing import Any, Self, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from refactx.ask.chat import Message, conversation_ids, without_control
 from refactx.ask.writer import MOST_SHARED, BatchWriter, TextRequest, Writer, WritingError, WritingOptions
 from refactx.engines.engine import LanguageModel
@@ -49,7 +46,13 @@ class ChatModel:
             check_chat_template(model.tokenizer)
         self._model, self._begins, self._is_alike, self._cancelled = model, begins, is_alike, cancelled
         self._is_free = writer is None
-        self._writer: Writer = writer or _free_writer(model)
+        self._writer: Writer
+        if writer is not None or model.engine is not None:
+            self._writer = writer or BatchWriter(model)
+        else:
+            from refactx.ask.grounded import GenerateWriter  # by Transformers' `generate`
+
+            self._writer = GenerateWriter(cast(Any, model), None)
         self._prefixes: dict[tuple[str, ...], list[int] | None] = {}  # by messages, those that came last at the end
         self._lock = Lock()
 
@@ -76,7 +79,7 @@ class ChatModel:
             )
         most = max_new_tokens if room is None else min(max_new_tokens, room - len(ids))
         options = WritingOptions(
-            is_end=(lambda _: False) if self._is_free else self._has_line,
+            is_end=lambda written: not self._is_free and END in self._model.token_bytes[int(written[-1])],
             answer_line=lambda _, __: (),
             prefix=prefix,
             keeps=True,
@@ -101,9 +104,6 @@ class ChatModel:
         """Return the line that some ids after a prompt begin, which has more tokens than it may have."""
         return b"".join(self._model.token_bytes[token] for token in ids).decode("utf-8", "replace").strip()
 
-    def _has_line(self, ids: NDArray[np.int64]) -> bool:
-        return END in self._model.token_bytes[int(ids[-1])]
-
     def _prefix(self, before: Sequence[Message]) -> list[int]:
         """Return the ids with which nearly all conversations with these messages begin; none for messages that are new.
 
@@ -126,11 +126,3 @@ class ChatModel:
             with self._lock:
                 self._prefixes[key] = found
         return found
-
-
-def _free_writer(model: LanguageModel) -> Writer:
-    if model.engine is not None:
-        return BatchWriter(model)
-    from refactx.ask.grounded import GenerateWriter  # by Transformers' `generate`
-
-    return GenerateWriter(cast(Any, model), None)

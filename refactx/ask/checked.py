@@ -143,7 +143,12 @@ class CheckedAsker:
             stopped = until is not None and until(np.zeros((1, 1), np.int64))
             if not reviewed.wrong or not left or stopped:
                 break
-            messages += [{"role": "assistant", "content": text}, {"role": "user", "content": _objection(reviewed)}]
+            wrong = "\n".join(reviewed.wrong)
+            objection = (
+                f"{counted(len(reviewed.wrong), 'fact')} of yours cannot be found in the knowledge base:\n{wrong}\n"
+                "Write the whole answer again, with facts that exist alone, copied exactly."
+            )
+            messages += [{"role": "assistant", "content": text}, {"role": "user", "content": objection}]
         spent = self.usage - asked
         facts = tuple(one.fact for one in reviewed.right)
         return Answer(
@@ -241,12 +246,3 @@ class CheckedAsker:
 
 def _shown(one: Checked) -> dict[str, Any]:
     return {"fact": one.fact.text, "exists": one.exists, "nearest": [fact.text for fact, _ in one.nearest]}
-
-
-def _objection(reviewed: _Reviewed) -> str:
-    """Return what the model is told of facts that do not exist."""
-    lines = "\n".join(reviewed.wrong)
-    return (
-        f"{counted(len(reviewed.wrong), 'fact')} of yours cannot be found in the knowledge base:\n{lines}\n"
-        "Write the whole answer again, with facts that exist alone, copied exactly."
-    )

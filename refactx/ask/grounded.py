@@ -81,15 +81,13 @@ class GroundedModel:
         if name == "_model":  # not yet set, as in copy.copy: avoid an endless recursion
             raise AttributeError(name)
         found = getattr(self._model, name)
-        return self._wrap(found) if isroutine(found) else found  # (submodules are callable, but not routines)
+        if not isroutine(found):  # (submodules are callable, but not routines)
+            return found
 
-    def _wrap(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method of the model, which returns this object if it would return the model itself (`eval`, `to`)."""
-
-        @wraps(method)
+        @wraps(found)
         def call(*args: Any, **kwargs: Any) -> Any:
-            returned = method(*args, **kwargs)
-            return self if returned is self._model else returned
+            returned = found(*args, **kwargs)
+            return self if returned is self._model else returned  # as `eval` and `to` do
 
         return call
 
@@ -124,7 +122,11 @@ class GroundedModel:
         fact beams or a prefix with an encoder-decoder model, and beams that would end within a fact; RefactxError for
         continuous batching. Errors of the index have the output so far as `partial`.
         """
-        _take_config(args, kwargs)
+        if len(args) > 1:
+            raise InputError("generate() takes two positional arguments: give logits_processor and the rest by name")
+        config = kwargs["generation_config"] = args[0] if args else kwargs.pop("generation_config", None)
+        if "paged" in (kwargs.get("cache_implementation"), getattr(config, "cache_implementation", None)):
+            raise RefactxError(_NO_CONTINUOUS_BATCHING)
         prompt = inputs if inputs is not None else kwargs.get("input_ids")
         _check_prompt(prompt, kwargs.get("inputs_embeds"), rows_of(self._model))
         beams = FactBeams(fact_beams) if isinstance(fact_beams, int) else fact_beams
@@ -312,15 +314,6 @@ def _check_other_mode(machine: Machine, ends: Any, searches: bool) -> None:
     check_ends(machine, ends)
 
 
-def _take_config(args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Enter the generation config among the arguments by name. Raise RefactxError for one of continuous batching."""
-    if len(args) > 1:
-        raise InputError("generate() takes two positional arguments: give logits_processor and the rest by name")
-    config = kwargs["generation_config"] = args[0] if args else kwargs.pop("generation_config", None)
-    if "paged" in (kwargs.get("cache_implementation"), getattr(config, "cache_implementation", None)):
-        raise RefactxError(_NO_CONTINUOUS_BATCHING)
-
-
 def _rows(out: Any) -> Sequence[Any]:
     """Return the ids of each row of an output of `generate`."""
     sequences: Sequence[Any] = getattr(out, "sequences", out)
@@ -418,7 +411,8 @@ class GenerateWriter:
 
     def _write_batch(self, orders: Sequence[TextRequest], options: WritingOptions) -> list[WrittenText]:
         started, batch = perf_counter(), self._pad(orders, options)
-        interrupt = Interrupt(_stops(options))
+        until, cancelled = options.until, options.cancelled
+        interrupt = Interrupt(lambda ids: (until is not None and until(ids)) or (cancelled is not None and cancelled()))
         with self._count_passes() as counter:
 
             def texts(
@@ -585,9 +579,3 @@ def _random_numbers(sampling: Sampling, device: Any) -> Iterator[None]:
         else:
             torch.manual_seed(sampling.seed)
         yield
-
-
-def _stops(options: WritingOptions) -> Callable[[Any], bool]:
-    """Return whether the texts are to end, given the ids so far."""
-    until, cancelled = options.until, options.cancelled
-    return lambda ids: (until is not None and until(ids)) or (cancelled is not None and cancelled())

@@ -209,7 +209,7 @@ class _Maker:
         self._clear: dict[str, bool] = {}
         self._others: dict[str, list[str]] = defaultdict(list)  # objects of a predicate that were drawn
         self._makes: dict[str, Callable[[str, Relation, Predicate, str], _Draft | None]] = {
-            "single": self._single,
+            "single": lambda subject, one, known, _: None if one.many else self._list("single", subject, one, known),
             "multi": self._multi,
             "count": self._count,
             "ask": self._ask,
@@ -288,9 +288,6 @@ class _Maker:
     def _list(self, kind: str, subject: str, relation: Relation, known: Predicate) -> _Draft | None:
         question = question_for(known, relation, plain_name(subject), relation.many)
         return self._draft(kind, question, Query("list", subject, (Hop(relation.predicate),)), relation.predicate)
-
-    def _single(self, subject: str, relation: Relation, known: Predicate, value: str) -> _Draft | None:
-        return None if relation.many else self._list("single", subject, relation, known)
 
     def _multi(self, subject: str, relation: Relation, known: Predicate, value: str) -> _Draft | None:
         if relation.many:

@@ -225,7 +225,8 @@ class Training:
         except ModelError:  # of a kind that cannot be made without weights
             return
         on_gpu = device in ("auto", "cuda") and torch.cuda.is_available()
-        weights, layers = model.num_parameters(), _linear(model)
+        weights, last = model.num_parameters(), model.get_output_embeddings()  # which gets no adapter
+        layers = [one for one in model.modules() if isinstance(one, torch.nn.Linear) and one is not last]
         size = 4.0 if not on_gpu and weights <= FLOAT32_PARAMETERS else 2.0
         if getattr(model.config, "quantization_config", None) is not None:
             size = 0.5
@@ -339,12 +340,6 @@ def _arguments(options: TrainingOptions, folder: Path, each: int) -> TrainingArg
     )
     arguments._n_gpu = min(1, arguments.n_gpu)  # a lesson is not divided among GPUs
     return arguments
-
-
-def _linear(model: Any) -> list[Any]:
-    """Return the layers that get an adapter: the linear ones but for the last."""
-    last = model.get_output_embeddings()
-    return [one for one in model.modules() if isinstance(one, torch.nn.Linear) and one is not last]
 
 
 def _last_checkpoint(folder: Path) -> str | None:

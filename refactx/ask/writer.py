@@ -325,7 +325,7 @@ class BatchWriter:
                     return
                 running = [text.job for text in begun if not text.job.is_done]
                 if running:
-                    self._run_until_one_is_done(running)
+                    self.scheduler.run_until(lambda: any(job.is_done for job in running))  # noqa: B023  # called at once
                 while begun and begun[0].job.is_done and begun[0].job.error is None:
                     text = begun.popleft()
                     if text.is_interrupted:
@@ -341,9 +341,6 @@ class BatchWriter:
         except BaseException:  # such as KeyboardInterrupt: the texts leave at the next pass
             self._cancel(begun)
             raise
-
-    def _run_until_one_is_done(self, jobs: Sequence[Job]) -> None:
-        self.scheduler.run_until(lambda: any(job.is_done for job in jobs))
 
     @staticmethod
     def _cancel(texts: Collection["_Text"]) -> None:

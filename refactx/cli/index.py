@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from refactx.ingest import CompactResult
     from refactx.postgres.database import Database
     from refactx.share.export import ExportResult
-    from refactx.share.importing import ImportResult
 
 
 FILE = click.Path(path_type=Path)
@@ -83,14 +82,9 @@ def import_(file: Path, index: str | None, db: str | None, replace: bool, as_jso
             else:
                 done = import_index(opened, file, index, replace=replace, progress=progress)
         document = asdict(done) | {"file": str(file)}
-        print_with_store(opened, done.index, lambda: document, lambda: _show_import(done), as_json)
-
-
-def _show_import(done: "ImportResult") -> None:
-    resumed = f", {done.resumed:,} of {done.rows:,} rows already there" if done.resumed else ""
-    click.echo(
-        f"imported {done.index}: {counted(done.facts, 'fact')}, {done.size:,} bytes{resumed}, checksum {done.checksum}"
-    )
+        resumed = f", {done.resumed:,} of {done.rows:,} rows already there" if done.resumed else ""
+        said = f"imported {done.index}: {counted(done.facts, 'fact')}, {done.size:,} bytes{resumed}, checksum {done.checksum}"
+        print_with_store(opened, done.index, lambda: document, lambda: click.echo(said), as_json)
 
 
 def _export_to_stdout(database: "Database", name: str, progress: Callable[[int, int], object]) -> "ExportResult":

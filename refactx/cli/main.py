@@ -11,7 +11,6 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Sequence
 from typing import NoReturn
 
 import click
@@ -76,15 +75,24 @@ def main() -> None:
     """Run the command line. Report an error of refactx or of click in one line on standard error; exit code 2."""
     # By default, OpenMP's threads spin while they wait, which takes a third of the time on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    atexit.register(_freeze_all)
+    # Spares a garbage collection of all modules at exit, which takes a tenth of a second. DuckDB's binding (nanobind)
+    # reports objects that are not collected.
+    atexit.register(lambda: None if "duckdb" in sys.modules else gc.freeze())
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # refactx reports lost connections itself
     if sys.stderr.isatty():
-        _show_progress(logging.getLogger("refactx.loading"))
+        handler, log = logging.StreamHandler(), logging.getLogger("refactx.loading")
+        handler.setFormatter(logging.Formatter("refactx: %(message)s"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
+        log.propagate = False  # a server's log is of its own
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # half a character of a JSON document, as JSON writes it
     try:
-        _check_arguments(sys.argv[1:])
+        for text in sys.argv[1:]:  # bytes that are no UTF-8 are halves of characters in Python
+            written = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            if written != text and not os.path.lexists(text):  # the name of a file may have any bytes
+                raise InputError(f"the argument '{written[:80]}' is not text in UTF-8: set the terminal to UTF-8")
         sys.exit(cli(standalone_mode=False))
     except RefactxError as error:
         _complain(str(error))
@@ -102,28 +110,6 @@ def main() -> None:
         )
     except click.Abort:
         sys.exit(130)  # Ctrl-C
-
-
-def _show_progress(log: logging.Logger) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("refactx: %(message)s"))
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False  # a server's log is of its own
-
-
-def _check_arguments(arguments: Sequence[str]) -> None:
-    """Raise InputError if an argument has bytes that are no UTF-8, which Python reads as halves of characters."""
-    for text in arguments:
-        written = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        if written != text and not os.path.lexists(text):  # the name of a file may have any bytes
-            raise InputError(f"the argument '{written[:80]}' is not text in UTF-8: set the terminal to UTF-8")
-
-
-def _freeze_all() -> None:
-    """Spare the interpreter a garbage collection of all modules at exit, which takes a tenth of a second."""
-    if "duckdb" not in sys.modules:  # its binding (nanobind) reports objects that are not collected
-        gc.freeze()
 
 
 def _complain(message: str) -> NoReturn:

@@ -424,7 +424,11 @@ def print_policy_reply(
     reply: PolicyReply, facts: TreeFacts, *, as_json: bool, explains: bool, limit: int | None
 ) -> None:
     """Print a reply, with at most `limit` rows."""
-    rows = _policy_rows(reply, facts)
+    rows: list[list[Cell]] = []
+    if isinstance(reply.result, Rows):
+        terms = {term for row in reply.result.rows for term in row if isinstance(term, NamedNode)}
+        links = links_of(terms, partial(links_by_id, facts))
+        rows = [[cell_of(term, links) for term in row] for row in reply.result.rows]
     if as_json:
         return common.print_json(_document(reply, rows[:limit], explains))
     _print_lines(_policy_lines(reply, rows, limit or SHOWN, explains))
@@ -432,19 +436,15 @@ def print_policy_reply(
     return None
 
 
-def _policy_rows(reply: PolicyReply, facts: TreeFacts) -> list[list[Cell]]:
-    if not isinstance(reply.result, Rows):
-        return []
-    terms = {term for row in reply.result.rows for term in row if isinstance(term, NamedNode)}
-    links = links_of(terms, partial(links_by_id, facts))
-    return [[cell_of(term, links) for term in row] for row in reply.result.rows]
-
-
 def _policy_lines(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int, explains: bool) -> Iterator[str]:
-    written = reply.written
+    written, result = reply.written, reply.result
     yield f"Question: {line(reply.question)}"
-    if explains:
-        yield from _policy_explanation(written)
+    if explains:  # what the model was given, and what it wrote
+        yield f"Policy: {written.writer}"
+        yield from (f"Fact: {fact_line(fact)}" for fact in written.facts)
+        yield from (f"Given: {one.id} {line(one.text)}" for one in written.given)
+        if written.text:
+            yield from ("Text:", *(f"  {visible(text)}" for text in written.text.splitlines()))
     if written.confidence is not None:
         yield f"Confidence: {written.confidence:.1f} nats"
     if written.sparql is None:
@@ -453,7 +453,8 @@ def _policy_lines(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int
     if reply.failure:
         yield f"Not answered: {line(reply.failure)}"
     elif reply.engine:
-        yield f"Answer: {_policy_answer(reply, rows, shown)}"
+        found = _some((line(_label(row[0])) for row in rows if row), shown)
+        yield f"Answer: {('yes' if result else 'no') if isinstance(result, bool) else found}"
     yield from ("SPARQL:", *(f"  {visible(text)}" for text in written.sparql.strip().splitlines()))
     yield from (_name(name, choice) for name, choice in written.choices.items())
     for id_ in written.made_up:
@@ -461,17 +462,8 @@ def _policy_lines(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int
     for row in rows[:shown]:
         yield f"Row: {'  '.join(filter(None, map(_cell, row)))}"
     yield from more(len(rows), shown, "row")
-    if isinstance(reply.result, Rows) and reply.result.truncated and len(rows) <= shown:
-        yield f"({line(reply.result.reason) or 'there are more rows: see --limit'})"
-
-
-def _policy_explanation(written: "Attempt") -> Iterator[str]:
-    """Yield what the model was given, and what it wrote."""
-    yield f"Policy: {written.writer}"
-    yield from (f"Fact: {fact_line(fact)}" for fact in written.facts)
-    yield from (f"Given: {one.id} {line(one.text)}" for one in written.given)
-    if written.text:
-        yield from ("Text:", *(f"  {visible(text)}" for text in written.text.splitlines()))
+    if isinstance(result, Rows) and result.truncated and len(rows) <= shown:
+        yield f"({line(result.reason) or 'there are more rows: see --limit'})"
 
 
 def _name(name: str, choice: Choice) -> str:
@@ -482,18 +474,16 @@ def _name(name: str, choice: Choice) -> str:
     return f"Name: {line(name)}{said} is {entry.id} {line(entry.text)} (similarity {choice.similarity:.2f}{unmatched})"
 
 
-def _policy_answer(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int) -> str:
-    if isinstance(reply.result, bool):
-        return "yes" if reply.result else "no"
-    return _some((line(_label(row[0])) for row in rows if row), shown)
-
-
 def _cell(cell: Cell) -> str:
     return line(cell) if isinstance(cell, str) else f"{line(cell.label)}  {cell.url or cell.id}"
 
 
 def _document(reply: PolicyReply, rows: Sequence[Sequence[Cell]], explains: bool) -> dict[str, Any]:
     written, result = reply.written, reply.result
+    cells = [
+        [{"literal": c} if isinstance(c, str) else {"label": c.label, "id": c.id, "url": c.url} for c in row]
+        for row in rows
+    ]
     document: dict[str, Any] = {
         "question": reply.question,
         "policy": written.writer,
@@ -517,7 +507,7 @@ def _document(reply: PolicyReply, rows: Sequence[Sequence[Cell]], explains: bool
         "failure": reply.failure or None,
         "truth": result if isinstance(result, bool) else None,
         "variables": list(result.variables) if isinstance(result, Rows) else None,
-        "rows": [list(map(_cell_json, row)) for row in rows] if isinstance(result, Rows) else None,
+        "rows": cells if isinstance(result, Rows) else None,
         "truncated": result.truncated if isinstance(result, Rows) else None,
     }
     if explains:
@@ -531,7 +521,3 @@ def _document(reply: PolicyReply, rows: Sequence[Sequence[Cell]], explains: bool
 
 def _entry(entry: Entry) -> dict[str, str]:
     return {"id": entry.id, "name": entry.text}
-
-
-def _cell_json(cell: Cell) -> dict[str, str | None]:
-    return {"literal": cell} if isinstance(cell, str) else {"label": cell.label, "id": cell.id, "url": cell.url}

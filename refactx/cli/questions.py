@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,10 @@ def make(
             loaded = load_language_model(model, opened, common.engine_options_of(engine, texts=1, beams=1))
             made = rephrased(made, loaded, opened)
         if out is None:
-            found = list(_printed(made))
+            found = []
+            for one in made:  # each is printed once it is made
+                click.echo(_line(one))
+                found.append(one)
         else:
             found = _write(tqdm(made, unit=" questions", total=limit, disable=None, leave=False), out)
     if not found:
@@ -85,13 +88,6 @@ def make(
 
 def _line(one: "MadeQuestion") -> str:
     return json.dumps(one.to_json(), ensure_ascii=False)
-
-
-def _printed(made: Iterable["MadeQuestion"]) -> "Iterator[MadeQuestion]":
-    """Print questions while they are made."""
-    for one in made:
-        click.echo(_line(one))
-        yield one
 
 
 def _write(made: Iterable["MadeQuestion"], out: Path) -> "list[MadeQuestion]":

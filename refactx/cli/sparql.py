@@ -325,8 +325,11 @@ class _Session:
         self._print(result)
         if not isinstance(result, bool) and result.note:
             _note(result.note)
-        if settings.explain or (settings.run_on is None and not isinstance(result, bool) and not result.rows):
-            self._explain(query, result)
+        is_missing = settings.run_on is None and not isinstance(result, bool) and not result.rows
+        if is_empty(result) and (settings.explain or is_missing):
+            reason = explain_empty(query, self._engine, self._known_names, min(SECONDS, settings.timeout))
+            if reason:
+                _note(reason)
 
     @cached_property
     def names(self) -> Names:
@@ -367,12 +370,6 @@ class _Session:
         if self._known_names is not None:
             return links_by_id(self._known_names.facts, ids)
         return links_at(self._engine, ids, min(SECONDS, self._settings.timeout))
-
-    def _explain(self, query: Labelled, result: Result) -> None:
-        if is_empty(result):
-            reason = explain_empty(query, self._engine, self._known_names, min(SECONDS, self._settings.timeout))
-            if reason:
-                _note(reason)
 
 
 def _write(parts: Iterable[str]) -> None:

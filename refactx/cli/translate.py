@@ -237,18 +237,12 @@ def translate(questions: tuple[str, ...], pack_name: str, stream: bool, as_json:
             last = None
             for event in translator.stream(question):
                 last = event
-                if stream:
-                    _print_event(event, as_json)
+                if stream and as_json:
+                    print_json(event.to_json())
+                elif stream and event.node != "output":
+                    click.echo(f"[{event.node}] {_line_of(event)}", err=True)
             if last is not None and last.translation is not None and not (stream and as_json):
                 _print_translation(last.translation, translator, as_json)
-
-
-def _print_event(event: "Event", as_json: bool) -> None:
-    if as_json:
-        print_json(event.to_json())
-        return
-    if event.node != "output":
-        click.echo(f"[{event.node}] {_line_of(event)}", err=True)
 
 
 def _line_of(event: "Event") -> str:

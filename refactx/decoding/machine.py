@@ -248,8 +248,12 @@ class Machine(Constraint[State]):
                 return Dead(state.facts) if done is None else self._end(state, done, token, position)
             case InQuery():
                 return self._from_query(state, token, position)
-            case Closing():
-                return self._from_closing(state, token)
+            case Closing(ids, done, facts) if token != ids[done]:
+                return Dead(facts)
+            case Closing(ids, done, facts) if done + 1 < len(ids):
+                return Closing(ids, done + 1, facts)
+            case Closing(ids, _, facts):
+                return Free(self.tail_of(self.text_of(ids)), facts)
             case Dead():
                 return state
 
@@ -387,13 +391,6 @@ class Machine(Constraint[State]):
             ids = self._limit.after_line if b"\n" in rest else self._limit.after_fact
             return Closing(ids, 0, after.facts) if ids else after
         return after
-
-    def _from_closing(self, state: Closing, token: int) -> State:
-        if token != state.ids[state.done]:
-            return Dead(state.facts)
-        if state.done + 1 < len(state.ids):
-            return Closing(state.ids, state.done + 1, state.facts)
-        return Free(self.tail_of(self.text_of(state.ids)), state.facts)
 
     def _inside(
         self, prefix: tuple[int, ...], start: int, facts: tuple[Written, ...], rivals: tuple[tuple[int, ...], ...]

@@ -221,7 +221,10 @@ class ThoughtReader:
         if self._awaited:  # at the beginning of the text, or of what follows a mark
             begun = data.lstrip()
             if begun.startswith(self._awaited):
-                return [*found, *self._passed_mark(begun[len(self._awaited) :])]
+                rest = begun[len(self._awaited) :]
+                self.is_open = self._awaited != self._tokens.then
+                self._awaited = self._tokens.closes if self.is_open else b""
+                return [*found, *(self.read(-1, rest) if rest else [])]
             if self._awaited.startswith(begun):
                 self._held = data
                 return found
@@ -234,12 +237,6 @@ class ThoughtReader:
         if held and not self.is_open:
             self._awaited = b""
         return self._said(held)
-
-    def _passed_mark(self, rest: bytes) -> list[Said]:
-        """Take what follows the mark that was awaited at a beginning."""
-        self.is_open = self._awaited != self._tokens.then
-        self._awaited = self._tokens.closes if self.is_open else b""
-        return self.read(-1, rest) if rest else []
 
     def _said(self, data: bytes) -> list[Said]:
         data = _NAMES.sub(b"", data)

@@ -22,6 +22,7 @@ The writing of a text (`refactx.engines.writer`) uses nothing but this protocol.
 """
 
 from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -228,17 +229,11 @@ def free_memory() -> int | None:
     except OSError:
         return None
     found = [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")]
-    limits = [_limit_of_group()] if found else []
-    return min([*found, *(limit for limit in limits if limit is not None)], default=None)
-
-
-def _limit_of_group() -> int | None:
-    """Return the bytes that the control group of a container has left."""
-    folder = Path("/sys/fs/cgroup")
-    try:
-        return int((folder / "memory.max").read_text()) - int((folder / "memory.current").read_text())
-    except (OSError, ValueError):  # no control group, or no limit ("max")
-        return None
+    if found:
+        group = Path("/sys/fs/cgroup")  # of a container
+        with suppress(OSError, ValueError):  # no control group, or no limit ("max")
+            found.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    return min(found, default=None)
 
 
 class LanguageModel(Protocol):

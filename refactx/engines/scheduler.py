@@ -279,7 +279,11 @@ class Scheduler:
     def _fail(self, jobs: Sequence[Job], error: BaseException) -> None:
         """End jobs before their ends. Those that look up facts leave after that."""
         for job in jobs:
-            job.fail(_copied(error))
+            own = error
+            if isinstance(error, RefactxError):  # a copy, since each job adds the output of its own to it
+                own = copy.copy(error).with_traceback(error.__traceback__)
+                own.partial, own.__cause__ = None, error.__cause__
+            job.fail(own)
         self._leave()
 
     def _admit(self) -> None:
@@ -297,20 +301,16 @@ class Scheduler:
         """Take a waiting job: one that is cancelled, or the first if there is room for it."""
         with self._door:
             cancelled = job = next((job for job in self._waiting if job.is_to_leave), None)
-            if job is None and self._waiting and self._has_room(self._waiting[0]):
-                job = self._waiting[0]
+            if job is None and self._waiting:
+                first, capacity, most = self._waiting[0], self.engine.capacity, self.engine.most_texts
+                room = self.reserved + sum(other.room for other in self._running) + first.room
+                fits = (most is None or len(self._running) < most) and (capacity is None or room <= capacity)
+                job = first if fits or not self._running else None
             if job is not None:
                 if job is not cancelled:
                     self._running.append(job)
                 self._waiting.remove(job)
             return job
-
-    def _has_room(self, job: Job) -> bool:
-        capacity, most = self.engine.capacity, self.engine.most_texts
-        taken = self.reserved + sum(other.room for other in self._running)
-        if not self._running:
-            return True
-        return (most is None or len(self._running) < most) and (capacity is None or taken + job.room <= capacity)
 
     def _continue(self) -> None:
         """Let all jobs that have an answer continue to their next request for a pass, or to their end."""
@@ -363,7 +363,11 @@ class Scheduler:
         """Make one pass for jobs that ask for one."""
         feeding = [job for job in jobs if isinstance(job.request, Feed)]
         asking = [job for job in jobs if isinstance(job.request, FeedTree)]
-        width = self._width([job.unread for job in feeding])
+        unread = [job.unread for job in feeding]
+        width = 1  # the most ids of a job that the pass reads
+        if unread:
+            width = best_width(unread) if self.engine.pads else max(unread)
+            width = min(width, LONGEST_PASS if len(self._running) == 1 else fair_width(unread, CHUNK_IDS))
         feeds = [job.feed(width) for job in feeding]
         trees = [job.request for job in asking if isinstance(job.request, FeedTree)]
         logits, found = self.engine.feed(feeds, trees)
@@ -371,28 +375,12 @@ class Scheduler:
             if job.take(answer):
                 job.request = None
 
-    def _width(self, unread: Sequence[int]) -> int:
-        """Return the most ids of a job that a pass reads."""
-        if not unread:
-            return 1
-        width = best_width(unread) if self.engine.pads else max(unread)
-        return min(width, LONGEST_PASS if len(self._running) == 1 else fair_width(unread, CHUNK_IDS))
-
     def _leave(self) -> None:
         """Let jobs leave that are done or cancelled."""
         for job in [job for job in self._running if job not in self._looking.values()]:
             if job.is_to_leave:
                 job.release(self.engine)
                 self._running.remove(job)
-
-
-def _copied(error: BaseException) -> BaseException:
-    """Return a copy of an error that ends several jobs: each adds the output of its own to it."""
-    if not isinstance(error, RefactxError):
-        return error
-    copied = copy.copy(error)
-    copied.partial, copied.__cause__ = None, error.__cause__
-    return copied.with_traceback(error.__traceback__)
 
 
 def run_jobs(scheduler: Scheduler, jobs: Sequence[Job]) -> None:

@@ -203,10 +203,6 @@ def _own(record: Any, path: Path) -> Question:
     )
 
 
-def _kqa_pro(record: Any, path: Path) -> Question:
-    return replace(_own(record, path), source="kqapro", kind=kind_of(_text(record.get("sparql") or "")))
-
-
 def _made(source: str, id_: Any, text: Any, golds: Iterable[Gold] = (), sparql: Any = "", kind: Any = None) -> Question:
     """Return a question of a published set. `kind`: by default that of the query."""
     query = _text(sparql or "")
@@ -233,15 +229,15 @@ def _mintaka(record: Any, path: Path) -> Question:
     elif given["answer"] is None:
         golds = [Gold(_text(given.get("mention") or ""))]
     else:
-        golds = [_mintaka_gold(answer) for answer in given["answer"]]
+        golds = []
+        for answer in given["answer"]:
+            if isinstance(answer, dict):
+                label = answer.get("label")  # a text, or texts by language
+                label = label.get("en") if isinstance(label, dict) else label
+                golds.append(Gold(_text(label or ""), _text(answer["name"])))
+            else:
+                golds.append(Gold(("yes" if answer else "no") if isinstance(answer, bool) else _text(answer)))
     return _made("mintaka", record["id"], record["question"], golds, kind=kind)
-
-
-def _mintaka_gold(answer: Any) -> Gold:
-    if not isinstance(answer, dict):
-        return Gold(("yes" if answer else "no") if isinstance(answer, bool) else _text(answer))
-    label = answer.get("label")  # a text, or texts by language
-    return Gold(_text((label.get("en") if isinstance(label, dict) else label) or ""), _text(answer["name"]))
 
 
 def _with_aliases(aliases: dict[str, tuple[str, ...]]) -> Callable[[Any, Path], Question]:
@@ -319,16 +315,18 @@ def _lcquad(record: Any, path: Path) -> Question:
     return _made("lcquad2", record["uid"], texts[0] if texts else "", (), record["sparql_wikidata"])
 
 
-def _lcquad_1(record: Any, path: Path) -> Question:
-    return _made("lcquad1", record["_id"], record["corrected_question"], (), record["sparql_query"])
-
-
 _BY_FIELD: dict[str, tuple[str, Callable[[Any, Path], Question]]] = {
     "complexityType": ("Mintaka", _mintaka),
     "sparql_wikidata": ("LC-QuAD 2.0", _lcquad),
-    "corrected_question": ("LC-QuAD 1.0", _lcquad_1),
+    "corrected_question": (
+        "LC-QuAD 1.0",
+        lambda one, _: _made("lcquad1", one["_id"], one["corrected_question"], (), one["sparql_query"]),
+    ),
     "s_expression": ("GrailQA", _grailqa),
-    "program": ("KQA Pro", _kqa_pro),
+    "program": (
+        "KQA Pro",
+        lambda one, path: replace(_own(one, path), source="kqapro", kind=kind_of(_text(one.get("sparql") or ""))),
+    ),
 }
 
 

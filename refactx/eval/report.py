@@ -226,7 +226,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"shown": _shown, "pieces": _pieces, "cell": _cell, "block": _block, "visible": visible}
-    made.filters["https"] = _https
+    # A URL that may be in a link; None for any other.
+    made.filters["https"] = lambda url: url if isinstance(url, str) and url.startswith("https://") else None
     return made
 
 
@@ -259,8 +260,3 @@ def _cell(text: str) -> str:
 def _block(text: str) -> str:
     """Return a text as an indented block of Markdown, in which nothing is markup."""
     return "\n".join(f"    {line}" for line in visible(text).replace("\t", " ").splitlines()) or "    (nothing)"
-
-
-def _https(url: Any) -> str | None:
-    """Return a URL if it may be in a link; None for any other."""
-    return url if isinstance(url, str) and url.startswith("https://") else None

@@ -234,7 +234,12 @@ def read_tokenizer(packed: bytes, header: FileHeader, source: str) -> FactTokeni
     """Return the tokenizer of a file. Raises InputError unless it is the one that the header describes."""
     try:
         serialized = unpack_tokenizer(packed)
-        _check_ids(json.loads(serialized))
+        parsed = json.loads(serialized)
+        vocabulary = parsed["model"]["vocab"]
+        ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else list(range(len(vocabulary)))
+        ids += [entry["id"] for entry in parsed.get("added_tokens") or []]
+        if ids and max(ids) > 2 * len(ids):  # the tokenizers library lists all ids without a token, however many
+            raise ValueError(f"it has {len(ids):,} tokens and an id of {max(ids):,}")
         tokenizer = FactTokenizer(serialized)
         fingerprint, vocabulary_size = tokenizer.fingerprint, len(tokenizer.token_bytes)
     except (
@@ -250,12 +255,3 @@ def read_tokenizer(packed: bytes, header: FileHeader, source: str) -> FactTokeni
     if (fingerprint, vocabulary_size) != (header.fingerprint, header.vocabulary_size):
         raise damage_error(source, "its tokenizer is not the one that its header describes")
     return tokenizer
-
-
-def _check_ids(tokenizer: Any) -> None:
-    """Raise ValueError if most ids have no token: the tokenizers library lists all of those, however many there are."""
-    vocabulary = tokenizer["model"]["vocab"]
-    ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else list(range(len(vocabulary)))
-    ids += [entry["id"] for entry in tokenizer.get("added_tokens") or []]
-    if ids and max(ids) > 2 * len(ids):
-        raise ValueError(f"it has {len(ids):,} tokens and an id of {max(ids):,}")

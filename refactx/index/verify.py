@@ -89,19 +89,14 @@ def verify(index: Index, progress: Callable[[int], object] = lambda facts: None)
         if stored != verdict.rows - before:
             verdict.add(f"{stored:,} rows are stored, but {verdict.rows - before:,} are reached from the root")
     _verify_names(index, verdict)
-    if verdict.sound and len(index.segments) > 1:
-        _verify_sum(index, verdict)
+    if verdict.sound and len(index.segments) > 1:  # each fact must be in their sum once or never
+        try:
+            verdict.facts = sum(map(len, surviving(index.segments)))
+        except CorruptIndexError as error:
+            verdict.add(str(error))
     if verdict.sound and verdict.facts != index.facts:
         verdict.add(f"{verdict.facts:,} facts are stored, but the catalogue has {index.facts:,}")
     return verdict
-
-
-def _verify_sum(index: Index, verdict: Verdict) -> None:
-    """Sum the segments: each fact must be there once or never. Set the verdict's number of facts to the sum."""
-    try:
-        verdict.facts = sum(map(len, surviving(index.segments)))
-    except CorruptIndexError as error:
-        verdict.add(str(error))
 
 
 def _verify_names(index: Index, verdict: Verdict) -> None:

@@ -238,7 +238,11 @@ def find_names(
     by = {one: by[one] for one in sorted(by, key=lambda one: -counts[one])}
     found = None if by else memory()
     if found is not None:
-        by |= dict.fromkeys(_by_meaning(found, facts, name, most), "meaning")
+        from refactx.walks.pgmr import Placeholder
+
+        [nearest] = found.nearest([Placeholder("entity", name)], most)
+        known = facts.names([one.entry.id for one in nearest])
+        by |= {known[one.entry.id]: "meaning" for one in nearest if one.entry.id in known}
     by |= {one: "near" for one in facts.near(name, most) if one not in by}
     order = list(by)[:most]
     ids = facts.ids(order)
@@ -253,15 +257,6 @@ def find_names(
         }
         for one, link in links.items()
     ]
-
-
-def _by_meaning(memory: "Memory", facts: TreeFacts, name: str, most: int) -> list[str]:
-    """Return names of entities, those first whose names or aliases are most like the words."""
-    from refactx.walks.pgmr import Placeholder
-
-    [found] = memory.nearest([Placeholder("entity", name)], most)
-    names = facts.names([one.entry.id for one in found])
-    return list(dict.fromkeys(names[one.entry.id] for one in found if one.entry.id in names))
 
 
 def walk_answer(facts: TreeFacts, text: str, most: int) -> WalkAnswer:

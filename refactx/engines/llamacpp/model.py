@@ -383,7 +383,10 @@ def _compiled(template: str) -> Template:
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
     )
-    environment.filters["tojson"] = _to_json
+    # JSON without escapes for HTML, unlike Jinja's filter
+    environment.filters["tojson"] = lambda value, ensure_ascii=False, indent=None, separators=None, sort_keys=False: (
+        json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+    )
     now: Callable[[str], str] = lambda form: datetime.now().strftime(form)  # noqa: E731 - its type
     functions: dict[str, Callable[..., object]] = {"raise_exception": _raise, "strftime_now": now}
     environment.globals |= functions | {"namespace": _TemplateNamespace}
@@ -417,17 +420,6 @@ class _TemplateNamespace(Namespace):
 def _check_names(values: Mapping[Any, Any]) -> None:
     if any(str(name).startswith("_") for name in values):
         raise SecurityError("a chat template sets a name that begins with an underscore")
-
-
-def _to_json(
-    value: object,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """Write JSON without escapes for HTML, unlike Jinja's filter."""
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _raise(message: str) -> None:

@@ -278,11 +278,6 @@ def attention(
     return out.transpose(1, 2).contiguous(), None
 
 
-def _eager_attention(module: Any, *states: Any, **options: Any) -> Any:
-    """Return what the function of the model's own module returns, which knows its sinks and caps."""
-    return vars(sys.modules[type(module).__module__])["eager_attention_forward"](module, *states, **options)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PassMasks:
     """What the ids of a pass see: `seen`, bool[n, width]; their `positions`, int64[n], and those of the cells in the
@@ -320,7 +315,12 @@ def _mask(usual: Callable[..., Any], **options: Any) -> Any:
 
 
 AttentionInterface.register(OURS["sdpa"], attention)
-AttentionInterface.register(OURS["eager"], _eager_attention)
+AttentionInterface.register(  # the function of the model's own module, which knows its sinks and caps
+    OURS["eager"],
+    lambda module, *states, **options: vars(sys.modules[type(module).__module__])["eager_attention_forward"](
+        module, *states, **options
+    ),
+)
 AttentionMaskInterface.register(OURS["sdpa"], partial(_mask, sdpa_mask))
 AttentionMaskInterface.register(OURS["eager"], partial(_mask, eager_mask))
 

@@ -225,7 +225,9 @@ class FactLogitsProcessor(LogitsProcessor):
         states = [self._recall(row, length) for row in rows]
         missing = [row for row, state in zip(rows, states, strict=True) if state is None]
         if missing:
-            if self._are_other_prompts(missing):
+            known = self._length  # (the bytes of shorter rows are not in `_prompts` either)
+            are_other = known is None or any(row[: _ID_BYTES * known] not in self._prompts for row in missing)
+            if are_other and self._given_length is None:  # the prompts of another `generate` call, or of the first
                 self.reset()
                 self._length, self._prompts, states = length, frozenset(rows), [None] * len(rows)
             prompt_length = length if self._length is None else self._length
@@ -248,13 +250,6 @@ class FactLogitsProcessor(LogitsProcessor):
                     token = int(np.frombuffer(row[-_ID_BYTES:], np.int64)[0])
                     return self._machine.advance(state, token, length - 1)
         return None
-
-    def _are_other_prompts(self, rows: Sequence[bytes]) -> bool:
-        """Return whether rows are the prompts of another `generate` call, or of the first."""
-        if self._given_length is not None:
-            return False
-        known = self._length  # (the bytes of shorter rows are not in `_prompts` either)
-        return known is None or any(row[: _ID_BYTES * known] not in self._prompts for row in rows)
 
 
 def _int64(ids: torch.Tensor) -> NDArray[np.int64]:

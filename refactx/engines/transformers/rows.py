@@ -217,7 +217,10 @@ class ChunkedModel:
         ids = torch.tensor([[0] * (width - len(chunk)) + list(chunk) for chunk in chunks], device=self._device)
         inputs: dict[str, Any] = {self._name: self._cache, "use_cache": True}
         if self._next is not None:
-            inputs["position_ids"] = self._advance_positions(self._next, chunks, width)
+            sizes = torch.tensor([[len(chunk)] for chunk in chunks], device=self._device)
+            places = torch.arange(width, device=self._device) - width + sizes + self._next
+            inputs["position_ids"] = places.clamp_min(0)  # those of padding are 0
+            self._next = self._next + sizes
         inputs["attention_mask"] = self._extend_mask(chunks, width)
         prepared = self.model.prepare_inputs_for_generation(ids, next_sequence_length=width, **inputs)
         if self._only_last:
@@ -259,13 +262,6 @@ class ChunkedModel:
         self._mask = None if self._mask is None else self._mask[index]
         self._next = None if self._next is None else self._next[index]
         self.rows = len(rows)
-
-    def _advance_positions(self, first: torch.Tensor, chunks: Sequence[Sequence[int]], width: int) -> torch.Tensor:
-        """Return position ids, int64[rows, width], of chunks that begin at positions `first`; those of padding are 0."""
-        sizes = torch.tensor([[len(chunk)] for chunk in chunks], device=self._device)
-        places = torch.arange(width, device=self._device) - width + sizes + first
-        self._next = first + sizes
-        return places.clamp_min(0)
 
     def _extend_mask(self, chunks: Sequence[Sequence[int]], width: int) -> torch.Tensor | None:
         """Return the attention mask over the cache and the chunks; None if nothing is masked."""
@@ -353,19 +349,16 @@ def takes_masks(model: Any) -> bool:
         return False
     if any(type(layer) not in _WITH_CELLS for layer in layers_of(model)):
         return False
-    if _positions_depend_on_others(config) or len(set((getattr(model, "hf_device_map", None) or {}).values())) > 1:
-        return False
-    modules = [vars(sys.modules[own.__module__]) for own in type(model).__mro__]
-    return any(name.startswith("create_") and name.endswith("causal_mask") for module in modules for name in module)
-
-
-def _positions_depend_on_others(config: Any) -> bool:
-    """Return whether what a position means depends on the longest position of a pass (rotary factors that change with
-    it), or does not begin at 0 (decoders of BERT's kind)."""
+    # What a position means may depend on the longest one of a pass (rotary factors that change with it), and positions of
+    # decoders of BERT's kind do not begin at 0.
     given = getattr(config, "rope_parameters", None) or {}
     kinds = [given, *(one for one in given.values() if isinstance(one, dict))]
     changes = any(str(kind.get("rope_type", "")) in ("longrope", "dynamic") for kind in kinds)
-    return changes or "bert" in config.model_type
+    devices = set((getattr(model, "hf_device_map", None) or {}).values())
+    if changes or "bert" in config.model_type or len(devices) > 1:
+        return False
+    modules = [vars(sys.modules[own.__module__]) for own in type(model).__mro__]
+    return any(name.startswith("create_") and name.endswith("causal_mask") for module in modules for name in module)
 
 
 @dataclass(slots=True, eq=False)

@@ -186,7 +186,13 @@ class RequestOptions:
             raise ValueError(
                 f"there is no option {_PREFIX}{unknown[0]}: give refactx_facts, refactx_max_facts or refactx_after_facts"
             )
-        facts = _switch(given["facts"]) if "facts" in given else None
+        facts = None
+        if "facts" in given:  # vLLM's server passes JSON's true and false as numbers
+            value = given["facts"]
+            if not isinstance(value, list):
+                facts = _SWITCH.get(str(int(value) if value in (0, 1) else value).lower())
+            if facts is None:
+                raise ValueError(f"refactx_facts is {value!r}: give 1 or 0")
         if getattr(params, "structured_outputs", None) is not None:
             if facts:
                 raise ValueError("structured outputs and refactx_facts exclude each other: leave one of them out")
@@ -198,14 +204,6 @@ class RequestOptions:
         if after and limit is None:
             raise ValueError("refactx_after_facts is given without a limit of facts: give refactx_max_facts too")
         return cls(facts=facts is not False, max_facts=limit, after_facts=after)
-
-
-def _switch(value: Any) -> bool:
-    """Return a value as a switch. vLLM's server passes JSON's true and false as numbers."""
-    found = _SWITCH.get(str(int(value) if value in (0, 1) else value).lower()) if not isinstance(value, list) else None
-    if found is None:
-        raise ValueError(f"refactx_facts is {value!r}: give 1 or 0")
-    return found
 
 
 def _count(value: Any) -> int:
@@ -251,7 +249,9 @@ class Facts:
 
         Wrong options, which `RequestOptions.of` refuses when a request is sent, give a text that is closed.
         """
-        end = _end_of(params, self._end)
+        # What ends the request: its end of sequence, else one of its stop ids, else the engine's own end.
+        own, stops = getattr(params, "eos_token_id", None), getattr(params, "stop_token_ids", None) or ()
+        end = int(own if own is not None else stops[0] if stops else self._end)
         machine = self._machine
         error: InputError | None = None
         try:
@@ -314,13 +314,6 @@ def _open_facts(model: Any) -> Facts:
         raise
     _log.info("refactx: %s facts of index %r", f"{index.facts:,}", index.name)
     return facts
-
-
-def _end_of(params: Any, default: int) -> int:
-    """Return the id that ends a request: its end of sequence, else one of its stop ids, else `default`."""
-    own = getattr(params, "eos_token_id", None)
-    stops = getattr(params, "stop_token_ids", None) or ()
-    return int(own if own is not None else stops[0] if stops else default)
 
 
 def _end_of_model(model: Any, tokenizer: Any) -> int:
