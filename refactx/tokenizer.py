@@ -269,14 +269,10 @@ def _check_size(size: int) -> None:
         raise ModelError(f"this tokenizer has an id of {size - 1:,}, which is not below {MAX_TOKEN:,}")
 
 
-def _gpt2_bytes() -> dict[str, int]:
-    """Return the byte of each printable stand-in of GPT-2: the inverse of `bytes_to_unicode` in openai/gpt-2."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    others = [byte for byte in range(256) if byte not in set(printable)]
-    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
-
-
-_BYTE_OF = {ord(character): byte for character, byte in _gpt2_bytes().items()}
+_PRINTABLE = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+_OTHERS = [byte for byte in range(256) if byte not in set(_PRINTABLE)]
+_BYTE_OF = {byte: byte for byte in _PRINTABLE} | {256 + n: byte for n, byte in enumerate(_OTHERS)}
+"""The byte of each printable stand-in of GPT-2: the inverse of `bytes_to_unicode` in openai/gpt-2."""
 
 
 def _byte_level(token: str) -> bytes:

@@ -132,7 +132,14 @@ def _near_pairs(memory: Memory, cases: Sequence[Case]) -> Iterator[tuple[Case, P
     exact = memory.exact(mentions)
     for case, with_label, near in zip(cases, exact, memory.nearest(mentions, 2), strict=True):
         if near and not any(one.id != case.entry.id for one in with_label):
-            best = max((_without_own_alias(memory, case, one) for one in near), key=lambda one: one.similarity)
+            label = fold(case.mention.label)
+            by_label = [  # what is near by the very alias of the mention
+                Near(case.entry, memory.similarities(case.mention, [case.entry])[0])
+                if one.entry.is_alias and one.entry.id == case.entry.id and fold(one.entry.label) == label
+                else one
+                for one in near
+            ]
+            best = max(by_label, key=lambda one: one.similarity)
             yield case, Pair(best.similarity, best.entry.id == case.entry.id)
     for case in cases:
         without = MemoryWithout(memory, {case.entry.id})
@@ -140,25 +147,15 @@ def _near_pairs(memory: Memory, cases: Sequence[Case]) -> Iterator[tuple[Case, P
             yield case, Pair(near[0].similarity, False)
 
 
-def _without_own_alias(memory: Memory, case: Case, near: Near) -> Near:
-    """Return how near a case's entry is by its label, if it is near by the very alias of the mention."""
-    if near.entry.is_alias and near.entry.id == case.entry.id and fold(near.entry.label) == fold(case.mention.label):
-        return Near(case.entry, memory.similarities(case.mention, [case.entry])[0])
-    return near
-
-
 def _namesake_pairs(memory: Memory, case: Case) -> Iterator[Pair]:
     for without in ((), (case.entry.id,)):
-        best = _best_namesake(MemoryWithout(memory, without), case.mention)
-        if best is not None:
+        rest = MemoryWithout(memory, without)
+        entries = rest.exact([case.mention])[0]
+        likeness = rest.similarities(case.mention, entries)
+        near = [Near(entry, min(one, 1.0)) for entry, one in zip(entries, likeness, strict=True) if entry.description]
+        if near:
+            best = max(near, key=lambda one: one.similarity)
             yield Pair(best.similarity, best.entry.id == case.entry.id)
-
-
-def _best_namesake(memory: Memory, mention: Placeholder) -> Near | None:
-    entries = memory.exact([mention])[0]
-    likeness = memory.similarities(mention, entries)
-    near = [Near(entry, min(one, 1.0)) for entry, one in zip(entries, likeness, strict=True) if entry.description]
-    return max(near, key=lambda one: one.similarity, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,8 +136,12 @@ class SentenceEncoder:
     def __init__(self, name: str, device: str = "auto") -> None:
         require("sentence_transformers", "memory")
         path = Path(name).expanduser()
-        self.name = str(path.resolve()) if path.is_dir() else name
-        self._model = _load(_source_of(name), None if device == "auto" else device)
+        self.name, source = (str(path.resolve()), str(path)) if path.is_dir() else (name, name)
+        if self.name == MINILM:  # which is no folder here
+            package = find_spec(_MINILM_PACKAGE)  # which does not run it
+            folders = list(package.submodule_search_locations or ()) if package else []
+            source = str(Path(folders[0]) / "model") if folders else _MINILM_ID
+        self._model = _load(source, None if device == "auto" else device)
         self.width = len(self.encode(["width"])[0])
         self.fingerprint = _fingerprint(self._model)
 
@@ -148,14 +152,6 @@ class SentenceEncoder:
         )
         embeddings: NDArray[np.float32] = np.asarray(found, np.float32)
         return embeddings
-
-
-def _source_of(name: str) -> str:
-    if name != MINILM or Path(name).is_dir():
-        return str(Path(name).expanduser()) if Path(name).expanduser().is_dir() else name
-    package = find_spec(_MINILM_PACKAGE)  # which does not run it
-    folders = list(package.submodule_search_locations or ()) if package else []
-    return str(Path(folders[0]) / "model") if folders else _MINILM_ID
 
 
 def _load(source: str, device: str | None) -> Any:

@@ -307,7 +307,11 @@ class MemoryResolver:
         chosen = joint.best()
         unmatched = [pattern for pattern in patterns if not joint.matches(pattern, chosen)]
         if unmatched and self._must_match:
-            return _unmatched(unmatched[0], chosen)
+            first = unmatched[0]
+            entity, relation = chosen[first.entity], chosen[first.relation]
+            says = "is the value of no fact with" if first.inverse else "has no fact with"
+            reason = f"<{entity.entry.text}> {says} <{relation.entry.label}>"
+            return Refused(first.entity, entity, entity.similarity, reason)
         concerned = {name: [one for one in patterns if name in (one.entity, one.relation)] for name in chosen}
         return Resolved(
             {
@@ -386,10 +390,3 @@ class MemoryResolver:
             f"{best.similarity:.2f}, and {self._least(best):.2f} is needed"
         )
         return Refused(name, best, best.similarity, reason)
-
-
-def _unmatched(pattern: Pattern, chosen: Mapping[str, Choice]) -> Refused:
-    entity, relation = chosen[pattern.entity], chosen[pattern.relation]
-    says = "is the value of no fact with" if pattern.inverse else "has no fact with"
-    reason = f"<{entity.entry.text}> {says} <{relation.entry.label}>"
-    return Refused(pattern.entity, entity, entity.similarity, reason)

@@ -140,7 +140,9 @@ class _Search:
             grown, finished = self._grow(running)
             for hypothesis in finished:
                 self._finish(hypothesis)
-            grown = [hypothesis for hypothesis in grown if self._can_win(hypothesis)]
+            if self._best is not None:  # which others cannot beat: sums fall, and lengths are at most `room`
+                least = self._best[0]
+                grown = [one for one in grown if self._options.score(one.total, self._room) > least]
             if not grown:
                 break
             running = grown
@@ -160,10 +162,6 @@ class _Search:
                 if isinstance(after, InFact | InTerminator):
                     states[path] = after
         return list(states.items())[1:]
-
-    def _can_win(self, hypothesis: _Hypothesis) -> bool:
-        """Return whether a hypothesis may still beat the best finished one: sums fall, and lengths are at most `room`."""
-        return self._best is None or self._options.score(hypothesis.total, self._room) > self._best[0]
 
     def _waits(self, hypothesis: _Hypothesis) -> bool:
         """Return whether the model has to read a hypothesis before it can grow."""

@@ -55,10 +55,18 @@ def entities_of_name(machine: Machine, start: InFact, ids: IdPath, state: InFact
     holders: list[tuple[str, str]] = []
     for alias_end in aliases.values():
         if len(holders) < SHARED_BY:
-            holders += _find_holders(machine, alias_end)
-    meant, alias_of = dict[IdPath, InFact](), dict[IdPath, str]()
+            ends = walk_by_facts(
+                machine, alias_end, SHARED_BY, lambda text: split_fact(text.decode("utf-8", "replace")) is not None
+            )
+            facts = (split_fact(machine.text_of(end.prefix).decode("utf-8", "replace")) for _, end in ends)
+            # The alias, and the name of an entity that has it, the object of a fact.
+            holders += [(one[0].removesuffix(ALIAS), one[2]) for one in facts if one is not None and one[1] == ALIAS_OF]
+    meant, alias_of, begun = dict[IdPath, InFact](), dict[IdPath, str](), len(start.prefix)
     for alias, name in holders[:SHARED_BY]:
-        path = _ids_of_name(machine, start, name)
+        written = machine.source.tokenizer.encode_after(machine.source.trigger, f"{unit(name)} <")
+        # (An id may extend beyond the bracket.)
+        closed = next((n for n, token in enumerate(written, 1) if b">" in machine.bytes_of(token)), 0)
+        path = tuple(written[begun:closed]) if tuple(written[:begun]) == tuple(start.prefix) else ()
         end = machine.follow(start, path)
         if path and isinstance(end, InFact):  # else the entity has no fact left, or the text has begun another name
             meant[path], alias_of[path] = end, alias
@@ -113,23 +121,6 @@ def _find_plain_alias(machine: Machine, state: InFact) -> dict[IdPath, InFact]:
                 if isinstance(longer, InFact):
                     running.append(((*path, token), longer))
     return {}
-
-
-def _find_holders(machine: Machine, alias: InFact) -> list[tuple[str, str]]:
-    """Return pairs of an alias and the name of an entity that has it, the object of a fact; at most `SHARED_BY`."""
-    ends = walk_by_facts(
-        machine, alias, SHARED_BY, lambda text: split_fact(text.decode("utf-8", "replace")) is not None
-    )
-    facts = (split_fact(machine.text_of(end.prefix).decode("utf-8", "replace")) for _, end in ends)
-    return [(fact[0].removesuffix(ALIAS), fact[2]) for fact in facts if fact is not None and fact[1] == ALIAS_OF]
-
-
-def _ids_of_name(machine: Machine, start: InFact, name: str) -> IdPath:
-    """Return the ids of a subject's name after those that `start` has; empty if it has begun another name."""
-    ids, begun = machine.source.tokenizer.encode_after(machine.source.trigger, f"{unit(name)} <"), start.prefix
-    # (An id may extend beyond the bracket.)
-    closed = next((n for n, token in enumerate(ids, 1) if b">" in machine.bytes_of(token)), 0)
-    return tuple(ids[len(begun) : closed]) if tuple(ids[: len(begun)]) == tuple(begun) else ()
 
 
 @dataclass(frozen=True, slots=True)

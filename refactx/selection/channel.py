@@ -164,9 +164,15 @@ class Channel:
             meant[one.ids] = max(candidate, meant.get(one.ids, candidate), key=lambda way: way.score)
         if not meant:
             return ()
-        meant = {ids: one for ids, one in meant.items() if not _is_exhausted(one.subject.state, exhausted)} or meant
-        least = max(one.score for one in meant.values()) - weights.doubtful
-        likely = [one for one in meant.values() if one.score >= least]
+        fresh = [  # that have facts left which are not of exhausted properties
+            one
+            for one in meant.values()
+            if (after := one.subject.state).children.total
+            != sum(left for path, left in exhausted.items() if path[: len(after.prefix)] == after.prefix)
+        ]
+        scored = fresh or list(meant.values())
+        least = max(one.score for one in scored) - weights.doubtful
+        likely = [one for one in scored if one.score >= least]
         return (yield from self._best_property(machine, likely, exhausted, reading, continuations))
 
     def _best_property(
@@ -237,12 +243,6 @@ def _example_object(machine: Machine, state: State) -> IdPath:
         token = int(state.children.tokens[state.children.leaves.argmax()])
         path, state = (*path, token), machine.advance(state, token, 0)
     return path
-
-
-def _is_exhausted(subject: InFact, exhausted: Mapping[IdPath, int]) -> bool:
-    """Return whether all facts that a subject has left are of exhausted properties."""
-    begin = len(subject.prefix)
-    return subject.children.total == sum(left for ids, left in exhausted.items() if ids[:begin] == subject.prefix)
 
 
 def _leave_out_descriptions(machine: Machine, found: Sequence[Property], subject: int) -> Sequence[Property]:

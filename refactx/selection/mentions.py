@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -55,8 +56,11 @@ class FoldedTokens:
         for token, piece in enumerate(token_bytes):
             low = piece.lower()  # (the case of ASCII alone)
             ids[low].append(token)
-            if not piece.isascii() and (folded := _fold_bytes(piece)) != low:
-                ids[folded].append(token)
+            if piece.isascii():
+                continue
+            with suppress(UnicodeDecodeError):  # a part of a letter
+                if (folded := fold(piece.decode()).encode()) != low:
+                    ids[folded].append(token)
         ids.pop(b"", None)
         for text, same in ids.items():
             for end in _ends_of_name(text) if b">" in text or b"(" in text else ():
@@ -111,13 +115,6 @@ def fold(text: str) -> str:
     """
     decomposed = unicodedata.normalize("NFD", text.lower())
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
-
-
-def _fold_bytes(piece: bytes) -> bytes:
-    try:
-        return fold(piece.decode()).encode()
-    except UnicodeDecodeError:  # a part of a letter
-        return piece.lower()
 
 
 def _ends_of_name(text: bytes) -> Iterator[int]:
@@ -209,7 +206,9 @@ class QueryWords:
                 raise ValueError(f"{name} of its [words] is not a text")
         for name, keys in known.items():
             patterns = fields.get(name, {})
-            if not isinstance(patterns, dict) or not all(map(_are_texts, patterns.values())):
+            if not isinstance(patterns, dict) or not all(
+                isinstance(some, list) and all(isinstance(one, str) for one in some) for some in patterns.values()
+            ):
                 raise ValueError(f"its [words.{name}] is not a table of lists of texts")
             if wrong := patterns.keys() - set(keys):
                 raise ValueError(f"its [words.{name}] has {', '.join(sorted(wrong))}: use {', '.join(keys)}")
@@ -246,10 +245,6 @@ class QueryWords:
     @cached_property
     def _operators(self) -> dict[Operator, list[re.Pattern[str]]]:
         return {name: _compiled(patterns) for name, patterns in self.operators.items()}
-
-
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:

@@ -85,12 +85,6 @@ NEAR = 20
 """How many subjects of each predicate of a named entity are looked for among the members of a large set."""
 
 
-def _says(predicate: str, mention: Mention) -> bool:
-    """Return whether a predicate's name has that of an entity: what is `located in time zone` is a timezone."""
-    words, called = predicate.lower().split(), mention.called.lower().replace(" ", "")
-    return any("".join(words[a:b]) == called for a, b in combinations(range(len(words) + 1), 2))
-
-
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A filter by an entity that the question names, and some members that match it."""
@@ -100,26 +94,26 @@ class Condition:
     members: Sequence[str]
 
 
-def _first_name(facts: FactSet, ids: str) -> str | None:
-    """Return the name of the first of some ids that has one."""
-    names = facts.names(ids.split())
-    return next((names[id_] for id_ in ids.split() if id_ in names), None)
-
-
 class Conditions:
     """The filters for sets of one question. `sample`: how many members stand for a set."""
 
     def __init__(self, facts: FactSet, words: QueryWords, mentions: Mentions, sample: int) -> None:
         self._facts, self._mentions, self._sample = facts, mentions, sample
-        self._class_of, self._wider = (_first_name(facts, ids) for ids in (words.class_of, words.subclass_of))
+        ways = words.class_of.split(), words.subclass_of.split()
+        names = facts.names([id_ for ids in ways for id_ in ids])
+        self._class_of, self._wider = (next((names[id_] for id_ in ids if id_ in names), None) for ids in ways)
         self.instances = None if self._class_of is None else facts.inverse_of(self._class_of)
         """The predicate from a class to what it is the class of; None if the index has none."""
 
     def of(self, base: Base) -> list[Condition]:
         """Return the filters that some member of a set matches."""
         members, found = self.members(base), list[Condition]()
+        words = base.predicate.name.lower().split()
+        said = {"".join(words[a:b]) for a, b in combinations(range(len(words) + 1), 2)}
         for other in self._mentions.entities:
-            if not other.is_apart(base.start) or other.name == base.start.name or _says(base.predicate.name, other):
+            if not other.is_apart(base.start) or other.name == base.start.name:
+                continue
+            if other.called.lower().replace(" ", "") in said:  # what is `located in time zone` is a timezone
                 continue
             matching: dict[str, list[str]] = {}
             for predicate in predicates_of(self._facts, other.name):
@@ -409,12 +403,16 @@ class QuerySearch:
                             )
                             ways[query] = Way(query, line_of(query, start), self._prior(start))
             for other in self.mentions.entities:
-                if other.is_apart(start) and other.name != start.name:
-                    # Questions mostly name the subject first.
-                    prior = self._prior(start, other) + (start.start < other.start)
-                    for name in self._leading_to(predicates, other):
-                        query = Query("ask", start.name, (), (WalkFilter((Hop(name),), "is", other.name),))
-                        ways[query] = Way(query, line_of(query, start, other), prior)
+                if not other.is_apart(start) or other.name == start.name:
+                    continue
+                # Questions mostly name the subject first.
+                prior = self._prior(start, other) + (start.start < other.start)
+                # Predicates that lead to it from any subject: from this one alone, the answer would always be yes.
+                described = self._facts.describe(list(self._facts.predicates(other.name)))
+                leading = {one.id for one in described.values() if one.inverse}
+                for name in [one.name for one in predicates if not one.inverse and one.id in leading]:
+                    query = Query("ask", start.name, (), (WalkFilter((Hop(name),), "is", other.name),))
+                    ways[query] = Way(query, line_of(query, start, other), prior)
         found = yield from self._scores.rank(ways.values())
         return found + (yield from self._joined(found))
 
@@ -437,13 +435,6 @@ class QuerySearch:
                     prior = self._prior(start, first, second) - self._options.filter
                     ways[query] = Way(query, line_of(query, start, first, second), prior)
         return (yield from self._scores.rank(ways.values()))
-
-    def _leading_to(self, predicates: Sequence[Predicate], other: Mention) -> list[str]:
-        """Return those predicates that lead to an entity, from any subject: not from this one alone, or the answer
-        would always be yes."""
-        described = self._facts.describe(list(self._facts.predicates(other.name)))
-        properties = {one.id for one in described.values() if one.inverse}
-        return [one.name for one in predicates if not one.inverse and one.id in properties]
 
     def _compares(self, subject: str, predicate: Predicate, number: str) -> bool:
         """Return whether a subject's objects of a predicate compare with a number: quantities, or times with a year."""
@@ -502,18 +493,15 @@ class QuerySearch:
         described = self._facts.describe([name for name in counts if name not in UNASKED])
         found: list[tuple[OrderBy, float]] = []
         for name, one in described.items():
-            if self._is_sortable(members, one):
+            is_sortable = one.kind in ("quantity", "time")
+            if one.kind in ("literal", "mixed"):  # of numbers alone, or of times alone
+                values = [value for _, value in self._facts.objects(members, one.name)]
+                is_sortable = any(None not in map(parse, values) for parse in (parse_quantity, parse_time))
+            if is_sortable:
                 found.append((OrderBy(name), counts[name] / len(members)))
             elif one.name in self.mentions.predicates:
                 found.append((OrderBy(name, counted=True), counts[name] / len(members)))
         return found
-
-    def _is_sortable(self, members: Sequence[str], predicate: Predicate) -> bool:
-        """Return whether members have numbers alone with a predicate, or times alone."""
-        if predicate.kind not in ("literal", "mixed"):
-            return predicate.kind in ("quantity", "time")
-        values = [value for _, value in self._facts.objects(members, predicate.name)]
-        return any(all(parse(value) is not None for value in values) for parse in (parse_quantity, parse_time))
 
 
 def _head_for(head: Head, predicate: Predicate) -> Head:

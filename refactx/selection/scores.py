@@ -236,8 +236,13 @@ def fact_so_far(machine: Machine, state: InFact, alias: str = "") -> IdPath:
     the question uses it. A description is cut to its first words. If an earlier fact of the text has the subject as
     object, that fact comes first: a question of two steps is about both.
     """
-    reason = _fact_that_led_to(machine, state)
-    before = [*no_fact(machine), *reason, *machine.source.tokenizer.encode("\n")] if reason else []
+    subject = machine.text_of(state.prefix).partition(b">")[0].strip()
+    before: IdPath = ()
+    for fact in reversed(state.facts):
+        if machine.text_of(fact.tokens).strip().removesuffix(b">").endswith(subject):
+            encode = machine.source.tokenizer.encode
+            before = (*no_fact(machine), *fact.tokens, *encode(machine.source.terminator), *encode("\n"))
+            break
     return (*before, *no_fact(machine), *_shorten(machine, state.prefix, alias))
 
 
@@ -254,12 +259,3 @@ def _shorten(machine: Machine, prefix: Sequence[int], alias: str) -> Sequence[in
     if words:
         short += f" ({' '.join(words[:DESCRIBED])}" + ")" * (len(words) > DESCRIBED)
     return machine.source.tokenizer.encode_after(machine.source.trigger, f"{short}>{rest}")
-
-
-def _fact_that_led_to(machine: Machine, state: InFact) -> tuple[int, ...]:
-    """Return the ids of the last fact whose object is the subject of this one; empty if there is none."""
-    subject = machine.text_of(state.prefix).partition(b">")[0].strip()
-    for fact in reversed(state.facts):
-        if machine.text_of(fact.tokens).strip().removesuffix(b">").endswith(subject):
-            return (*fact.tokens, *machine.source.tokenizer.encode(machine.source.terminator))
-    return ()

@@ -288,10 +288,7 @@ class Server(uvicorn.Server):
             self.should_exit = True
             return
         self.is_draining = True
-        self._loop.call_soon_threadsafe(self._begin_to_drain)
-
-    def _begin_to_drain(self) -> None:
-        self._tasks.append(asyncio.ensure_future(self._drain()))
+        self._loop.call_soon_threadsafe(lambda: self._tasks.append(asyncio.ensure_future(self._drain())))
 
     async def _drain(self) -> None:
         slots, grace = self._services[0].slots, self._services[0].options.grace

@@ -5,6 +5,7 @@ llguidance holds the model to the schema. A string of it with `"x-refactx"` is h
 
 import json
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from threading import Lock
@@ -231,10 +232,13 @@ class Forms:
             streamer=FactStream(table, None, lambda piece: put_piece(piece.text)),
             cancelled=cancelled,
         )
-        text = "".join(pieces)
+        text, is_whole = "".join(pieces), False
+        with suppress(ValueError):
+            json.loads(text)
+            is_whole = True
         return WrittenForm(
             text=text,
-            reason="stop" if _is_json(text) else "length",
+            reason="stop" if is_whole else "length",
             tokens=len(written.ids),
             forced=written.forced,
             passes=written.passes,
@@ -255,11 +259,3 @@ class Forms:
     @cached_property
     def _vocabulary(self) -> Vocabulary:
         return Vocabulary(list(self._model.token_bytes))
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True

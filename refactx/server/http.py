@@ -357,7 +357,10 @@ class Gate:
                 raise
         finally:
             status = state["log"].pop("status", status)
-            self._count(scope["method"] if scope["method"] in _METHODS else "other", _route(scope), status)
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            # By the path of the route that answered: what clients write would be too many names.
+            other = scope["path"] if scope["path"] in _UNSAID else "other"
+            self._count(method, str(getattr(scope.get("route"), "path", other)), status)
             self._log.request(number, scope, status, time.monotonic() - started, state["log"])
         return None
 
@@ -425,12 +428,6 @@ class Gate:
 _UNSAID = frozenset({"/mcp"})
 """Routes that do not say that they have answered."""
 _METHODS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"})
-
-
-def _route(scope: Scope) -> str:
-    """Return the path of the route that answered: what clients write would be too many names."""
-    other = scope["path"] if scope["path"] in _UNSAID else "other"
-    return str(getattr(scope.get("route"), "path", other))
 
 
 def _host(header: str) -> str:

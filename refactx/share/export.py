@@ -120,7 +120,11 @@ def _describe(connection: Connection, name: str) -> ExportSource:
         tables["names", number] = sql.Identifier("refactx", f"names_{names_table['id']}"), sql.Identifier("block")
     if knows_hubs(entry):
         tables["hubs", 0] = select_hubs(entry.id)
-    sizes = {member: _size_of(connection, table, value) for member, (table, value) in tables.items()}
+    counted = sql.SQL("SELECT count(*), coalesce(sum(length(key) + length({value})), 0)::bigint FROM {table}")
+    sizes = {  # of each table, the number of rows, and the bytes of their keys and values
+        member: connection.execute(counted.format(value=value, table=table)).fetchone() or (0, 0)
+        for member, (table, value) in tables.items()
+    }
     header = FileHeader(
         format=entry.format,
         name=entry.name,
@@ -149,13 +153,6 @@ def _describe(connection: Connection, name: str) -> ExportSource:
     except ValueError as error:
         raise RefactxError(f"index {name!r} cannot be exported, since no import would accept it: {error}") from error
     return ExportSource(header=header, tokenizer=tokenizer["serialized"], shared=shared, tables=tables)
-
-
-def _size_of(connection: Connection, table: sql.Composable, value: sql.Composable) -> tuple[int, int]:
-    """Return the number of rows of a table, and the bytes of their keys and values."""
-    statement = sql.SQL("SELECT count(*), coalesce(sum(length(key) + length({value})), 0)::bigint FROM {table}")
-    counted = connection.execute(statement.format(value=value, table=table)).fetchone()
-    return (counted[0], counted[1]) if counted else (0, 0)
 
 
 def to_file(rows: Iterator[KeyedRow], codes: bytes, dictionary: bytes, index: str) -> Iterator[KeyedRow]:

@@ -17,7 +17,7 @@ from refactx.sparql.labels import Labelled
 from refactx.sparql.names import Names
 from refactx.walks.sparql.parser import Parsed, ParseError, parse
 from refactx.walks.sparql.prologue import id_of_term, id_within
-from refactx.walks.sparql.tree import Block, Element, Group, Nested, Term, Triple, groups_of
+from refactx.walks.sparql.tree import Block, Element, Group, Nested, Triple, groups_of
 
 SECONDS = 10.0
 ASKED = 60
@@ -85,7 +85,12 @@ class _Search:
 
     def reason(self, group: Group) -> str:
         parts = _parts(group)
-        patterns = [part for part in parts if not self._is_loose(part.element)]
+        patterns = [
+            part
+            for part in parts
+            if part.element.kind not in _LOOSE
+            and (part.element.kind != "service" or "wikibase:label" not in self._query.of(part.element.span))
+        ]
         for part in patterns:
             if self._has_rows([part]) is False:
                 return self._of_one(part)
@@ -125,10 +130,6 @@ class _Search:
             return f"{found}: {hint}"
         return found
 
-    def _is_loose(self, element: Element) -> bool:
-        is_labels = element.kind == "service" and "wikibase:label" in self._query.of(element.span)
-        return element.kind in _LOOSE or is_labels
-
     def _has_rows(self, parts: Sequence[_Part]) -> bool | None:
         """Return whether some parts have rows together; None if the engine does not tell."""
         return self._asks("\n".join(map(self._text, parts))) if parts else True
@@ -155,7 +156,9 @@ class _Search:
         """Return what may be wrong with a triple that nothing matches; empty if nothing is known."""
         terms = (triple.subject, triple.path, triple.object)
         subject, path, object_ = (self._query.of(term.span).strip() for term in terms)
-        if _is_plain_string(triple.object) and self._asks(f"{subject} {path} {object_}@{_LANGUAGE} ."):
+        term = triple.object
+        is_plain_string = term.kind == "literal" and not term.language and not term.datatype
+        if is_plain_string and self._asks(f"{subject} {path} {object_}@{_LANGUAGE} ."):
             return f"its text has a language there, write {object_}@{_LANGUAGE}"
         if self._names is not None:
             for what, text in (("nothing", subject), ("nothing", object_), ("no property", path)):
@@ -183,10 +186,6 @@ def _id_of(text: str) -> str | None:
     if _TERM.fullmatch(text) is None:
         return None
     return id_within(text[1:-1]) if text.startswith("<") else id_of_term(text)
-
-
-def _is_plain_string(term: Term) -> bool:
-    return term.kind == "literal" and not term.language and not term.datatype
 
 
 def _properties_of(subject: str, path: str, names: Names) -> str:

@@ -238,7 +238,8 @@ class _Reader:
         described = self._facts.describe([name]).get(name)
         if described is None or described.id is None:
             return _Property(name, f"<{own(name).value}>", False)
-        return _Property(name, self._property_term(described.id), described.inverse)
+        term = self._iri("wdt", described.id) if _ID.fullmatch(described.id) else property_term(described.id)
+        return _Property(name, term, described.inverse)
 
     # --- Entities
 
@@ -250,7 +251,9 @@ class _Reader:
         if name is None:
             raise self._error(at, "is the name of nothing in the index", self._names.near_entities(label, NEAR))
         id_ = self._facts.ids([name]).get(name)
-        return f"<{own(name).value}>" if id_ is None else self._entity_term(id_)
+        if id_ is None:
+            return f"<{own(name).value}>"
+        return self._iri("wd", id_) if _ID.fullmatch(id_) else entity_term(id_)
 
     def _meant(self, at: int, label: str) -> str | None:
         """Return the name of the entity that a label means; None if there is none."""
@@ -335,12 +338,6 @@ class _Reader:
         while 0 <= at < len(self._tokens) and self._tokens[at].is_space:
             at += step
         return self._tokens[at].text if 0 <= at < len(self._tokens) else ""
-
-    def _entity_term(self, id_: str) -> str:
-        return self._iri("wd", id_) if _ID.fullmatch(id_) else entity_term(id_)
-
-    def _property_term(self, id_: str) -> str:
-        return self._iri("wdt", id_) if _ID.fullmatch(id_) else property_term(id_)
 
     def _iri(self, prefix: str, local: str) -> str:
         return f"<{PREFIXES[prefix]}{local}>" if prefix in self._redeclared else f"{prefix}:{local}"

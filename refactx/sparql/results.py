@@ -53,8 +53,9 @@ def _tsv(result: Result) -> Iterator[str]:
         yield f"{_truth(result)}\n"
         return
     yield "\t".join(f"?{name}" for name in result.variables) + "\n"
-    for row in result.rows:
-        yield "\t".join("" if term is None else _turtle(term) for term in row) + "\n"
+    for row in result.rows:  # as in Turtle, with escapes for tabs and line ends
+        terms = (f"<<( {term} )>>" if isinstance(term, Triple) else "" if term is None else str(term) for term in row)
+        yield "\t".join(terms) + "\n"
 
 
 def _json(result: Result) -> Iterator[str]:
@@ -82,11 +83,6 @@ def _value(term: Term | None) -> str:
 
 def _field(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
-
-
-def _turtle(term: Term) -> str:
-    """Return a term as Turtle has it, with escapes for tabs and line ends."""
-    return f"<<( {term} )>>" if isinstance(term, Triple) else str(term)
 
 
 def _json_term(term: Term) -> Mapping[str, Any]:

@@ -182,9 +182,14 @@ def fault(text: str, tokens: list[Token], found: str) -> SparqlSyntaxError | Que
     )
     if any(token.upper in FORMS for token in tokens) and (position := next(odd, None)) is not None:
         return _odd_character(text, position)
-    for position, reason in (_undeclared(tokens), _bracket(text, tokens), _by_grammar(text, tokens)):
+    for position, reason in (_undeclared(tokens), _bracket(text, tokens)):
         if reason:
             return _error(text, position, reason)
+    try:
+        parse(tokens)
+    except ParseError as error:  # at the first token that does not fit
+        position = tokens[error.at].start if error.at < len(tokens) else len(text)
+        return _error(text, position, f"expected as in {EXAMPLE}")
     line, _, column = found.removeprefix("error at ").partition(": ")[0].partition(":")
     reasons = [part for part in found.partition("expected ")[2].removeprefix("one of ").split(", ") if " " in part]
     reason = next((part for part in reasons if part[:1].isupper()), "")
@@ -257,15 +262,6 @@ def _bracket(text: str, tokens: list[Token]) -> tuple[int, str]:
                 return token.start, f"expected {_CLOSING[last.text]} for the bracket of line {line}, column {column}"
     if opened:
         return opened[-1].start, f"the bracket {opened[-1].text} is not closed"
-    return 0, ""
-
-
-def _by_grammar(text: str, tokens: list[Token]) -> tuple[int, str]:
-    """Return the place of the first token that does not fit, and what is expected."""
-    try:
-        parse(tokens)
-    except ParseError as error:
-        return tokens[error.at].start if error.at < len(tokens) else len(text), f"expected as in {EXAMPLE}"
     return 0, ""
 
 

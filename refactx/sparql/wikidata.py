@@ -120,10 +120,13 @@ class _Rewriter:
                 continue
             if isinstance(element, Query):
                 self.rewrite(element)
-            if isinstance(element, Block) and (hints := _hints_of(element)):
-                self.hints |= dict.fromkeys(text_of(self._tokens, span) for span in hints)
-                self._remove(element.span)
-                continue
+            if isinstance(element, Block):
+                first, own = element.triples[0].subject, element.own
+                if own and first.kind == "iri" and first.value.startswith(_HINT):
+                    spans = [(first.span[0], one.path.span[1]) for one in own]
+                    self.hints |= dict.fromkeys(text_of(self._tokens, span) for span in spans)
+                    self._remove(element.span)
+                    continue
             bound |= _bound_by(element)
             for inner in () if isinstance(element, Query) else groups_of(element):
                 bound |= self._group(inner, wanted)
@@ -148,20 +151,14 @@ class _Rewriter:
         following = next((at for at in range(end, len(self._tokens)) if not self._tokens[at].is_space), end)
         if self._tokens[following].text == ".":
             end = following + 1
-        before = (self.texts.get(at, self._tokens[at].text) for at in range(begin - 1, -1, -1) if self._is_shown(at))
+        before = (
+            self.texts.get(at, self._tokens[at].text)
+            for at in range(begin - 1, -1, -1)
+            if self.texts.get(at) != "" and not self._tokens[at].is_space
+        )
         self.texts |= dict.fromkeys(range(begin, end), "")
         if next(before) not in (".", "{"):
             self.texts[begin] = "."
-
-    def _is_shown(self, at: int) -> bool:
-        return self.texts.get(at) != "" and not self._tokens[at].is_space
-
-
-def _hints_of(block: Block) -> list[Span]:
-    """Return the spans of the subjects and predicates of a block that is hints; empty if it is triples."""
-    subject = block.triples[0].subject
-    is_hints = subject.kind == "iri" and subject.value.startswith(_HINT)
-    return [(subject.span[0], one.path.span[1]) for one in block.own] if is_hints else []
 
 
 def _bound_by(element: Element) -> set[str]:
@@ -292,15 +289,12 @@ def _coordinate(number: int) -> Function:
     return lambda term: None if (place := _place(term)) is None else _double(place[1:][number])
 
 
-def _globe(term: Any) -> NamedNode | None:
-    place = _place(term)
-    return None if place is None else NamedNode(place[0] or f"{PREFIXES['wd']}Q2")
-
-
 GEO_FUNCTIONS: dict[NamedNode, Function] = {
     NamedNode(PREFIXES["geof"] + "distance"): distance,
     NamedNode(PREFIXES["geof"] + "longitude"): _coordinate(0),
     NamedNode(PREFIXES["geof"] + "latitude"): _coordinate(1),
-    NamedNode(PREFIXES["geof"] + "globe"): _globe,
+    NamedNode(PREFIXES["geof"] + "globe"): lambda term: (
+        None if (place := _place(term)) is None else NamedNode(place[0] or f"{PREFIXES['wd']}Q2")
+    ),
 }
 """Functions of Wikidata's service for places, by their IRIs."""

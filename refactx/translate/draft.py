@@ -244,7 +244,10 @@ def _head(
     prefixes: Mapping[str, str],
     graphs: Mapping[str, str],
 ) -> str:
-    closed = _closed(survey, prefixes)
+    closed: list[str] = []
+    if survey.whole and survey.by == "sampling":  # none of its instances is there, and nothing was left out
+        own = {namespace_of(one.iri) for one in (*survey.classes, *survey.properties)} - set(survey.namespaces)
+        closed = [key for key, iri in prefixes.items() if iri in own and not iri.startswith("http://www.w3.org/")]
     base = "" if survey.label is None else _CALLED.format(label=shorten(survey.label, prefixes))
     lines = [
         f"# A first pack by {survey.by}: say in `base` what is special about the data, and write examples of your own.",
@@ -264,18 +267,13 @@ def _head(
     return "\n".join(lines) + "\n"
 
 
-def _closed(survey: Survey, prefixes: Mapping[str, str]) -> list[str]:
-    """Return the prefixes of which the survey has all names: none of its instances is there, and nothing was left out."""
-    if not survey.whole or survey.by != "sampling":
-        return []
-    own = {namespace_of(one.iri) for one in (*survey.classes, *survey.properties)} - set(survey.namespaces)
-    return [prefix for prefix, iri in prefixes.items() if iri in own and not iri.startswith("http://www.w3.org/")]
-
-
 def _patterns(survey: Survey, languages: Sequence[str]) -> str:
     heads = (files("refactx.prompts") / "pack-heads.toml").read_text(encoding="utf-8")
     parts = [heads.rstrip()]
-    for one, name in _named_classes(survey):
+    named = dict[str, FoundTerm]()
+    for one in survey.classes[:_MOST_CLASSES]:
+        named.setdefault(class_pattern(one), one)
+    for name, one in named.items():
         about = _text(f"instances of {one.iri}")
         lines = ["[[pattern]]", f"name = {_text(name)}", f"about = {about}", "weight = 0.8", "[pattern.words]"]
         for language in languages:
@@ -287,13 +285,6 @@ def _patterns(survey: Survey, languages: Sequence[str]) -> str:
             lines.append(f"{_key(language)} = {_texts(words if noun else ())}")
         parts.append("\n".join(lines))
     return "\n\n".join(parts) + "\n"
-
-
-def _named_classes(survey: Survey) -> Iterable[tuple[FoundTerm, str]]:
-    named = dict[str, FoundTerm]()
-    for one in survey.classes[:_MOST_CLASSES]:
-        named.setdefault(class_pattern(one), one)
-    return [(one, name) for name, one in named.items()]
 
 
 def _rules(survey: Survey, prefixes: Mapping[str, str], graphs: Mapping[str, str]) -> str:
@@ -318,15 +309,13 @@ def _overview(survey: Survey, prefixes: Mapping[str, str]) -> str:
     parts = list[str]()
     for one in survey.classes[:_MOST_CLASSES]:
         used = [two for two in survey.properties if one.iri in two.domain and not two.iri.startswith(SCHEMA)]
-        shown = [_with_range(two, prefixes) for two in used[:_MOST_PROPERTIES]]
+        shown = list[str]()
+        for two in used[:_MOST_PROPERTIES]:
+            ranges = " or ".join(shorten(iri, prefixes) for iri in two.range[:2])
+            shown.append(shorten(two.iri, prefixes) + (f" ({ranges})" if ranges else ""))
         name = shorten(one.iri, prefixes)
         parts.append(f"{name} has {', '.join(shown)}" if shown else f"{name} has no properties of its own")
     return f"Classes with their properties: {'; '.join(parts)}."
-
-
-def _with_range(two: FoundTerm, prefixes: Mapping[str, str]) -> str:
-    ranges = " or ".join(shorten(iri, prefixes) for iri in two.range[:2])
-    return f"{shorten(two.iri, prefixes)} ({ranges})" if ranges else shorten(two.iri, prefixes)
 
 
 def _graph_names(graphs: Sequence[str]) -> dict[str, str]:

@@ -223,20 +223,17 @@ class Once:
         for pattern in query.patterns:
             if pattern.predicate != self.property or not query.has_to_match(pattern.group):
                 continue
+            around = list(query.around(pattern.group))
             for other in seen.setdefault(pattern.subject, []):
-                if other.object != pattern.object and not _apart(query, other.group, pattern.group):
+                branches = {group.union: group.number for group in query.around(other.group) if group.union is not None}
+                is_apart = any(branches.get(one.union, one.number) != one.number for one in around if one.union)
+                if other.object != pattern.object and not is_apart:  # in different branches of one UNION
                     yield Finding(
                         f"{pattern.subject} has two values of {names.short(self.property)}, {other.object} and "
                         f"{pattern.object}: {self.why}",
                         f"use another variable in place of {pattern.subject} for one of them",
                     )
             seen[pattern.subject].append(pattern)
-
-
-def _apart(query: ParsedQuery, one: int, other: int) -> bool:
-    """Return whether two groups are in different branches of one UNION."""
-    branches = {group.union: group.number for group in query.around(one) if group.union is not None}
-    return any(branches.get(group.union, group.number) != group.number for group in query.around(other) if group.union)
 
 
 @dataclass(frozen=True, slots=True)

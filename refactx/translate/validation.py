@@ -473,7 +473,14 @@ class Question:
         schema, found = dict[str, str](), list[tuple[int, int, _Name]]()
         for iri, term in self._pack.schema.items():
             schema |= {fold(label): iri if term.kind == "individual" else "" for label in term.labels.values()}
-        written = {text: span for span in spans for text in self._variants(*span)}
+        written, is_lower = dict[str, tuple[int, int, bool]](), self._text == self._text.lower()
+        for span in spans:  # as in the question, or with capital letters
+            text = self._text[span[0] : span[1]]
+            written[text] = span
+            if span[2]:
+                written[text[:1].upper() + text[1:]] = span
+            elif is_lower and len(text.split()[0]) > _FEWEST_LETTERS:  # none of `the ...`
+                written[text.title()] = span
         things: dict[str, str | None] = {text: schema[fold(text)] for text in written if schema.get(fold(text))}
         if self._engine is not None:
             things |= things_called(self._engine, sorted(written, key=len), self._pack.languages, self._seconds)
@@ -482,14 +489,6 @@ class Question:
             if text in things and not inside and schema.get(fold(text)) != "":
                 found.append((start, end, _Name(self._text[start:end], things[text], is_sure)))
         return [name for _, _, name in found]
-
-    def _variants(self, start: int, end: int, is_sure: bool) -> list[str]:
-        """Return how a name may be written in the data: as in the question, or with capital letters."""
-        text = self._text[start:end]
-        if is_sure:
-            return [text, text[:1].upper() + text[1:]]
-        is_title = self._text == self._text.lower() and len(text.split()[0]) > _FEWEST_LETTERS  # none of `the ...`
-        return [text, text.title()] if is_title else [text]
 
     def _spans(self) -> Iterator[tuple[int, int, bool]]:
         """Yield where a name may be, with whether it is written as one: with a capital letter that does not begin a

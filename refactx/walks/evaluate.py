@@ -138,10 +138,12 @@ def check_predicate(walks: Walks, predicate: str, members: Sequence[str], *, mus
         raise QueryError(
             f"no fact of {whose} has the predicate <{predicate}>{_proposed(_near(walks, predicate, members))}"
         )
-    own = _near(walks, predicate, members)
-    raise QueryError(
-        f"<{predicate}> is no predicate of {whose}{_proposed(own)}{_inverse_hint(walks, predicate, members)}"
-    )
+    hint = _proposed(_near(walks, predicate, members))
+    own = walks.facts.describe(list(walks.facts.predicates(members[0])))
+    reads_backwards = predicate.endswith((" of", " by", "(inverse)")) or predicate.startswith("has ")
+    if reads_backwards and own and not any(described.inverse for described in own.values()):
+        hint += ". It has no inverse facts: does the index (`ingest --inverse`)?"
+    raise QueryError(f"<{predicate}> is no predicate of {whose}{hint}")
 
 
 def _near(walks: Walks, predicate: str, members: Sequence[str]) -> list[str]:
@@ -153,14 +155,6 @@ def _near(walks: Walks, predicate: str, members: Sequence[str]) -> list[str]:
     folded = {name.casefold(): name for name in own}
     close = difflib.get_close_matches(predicate.casefold(), folded, NEAR, cutoff=0.5)
     return [folded[one] for one in close] or sorted(own, key=lambda name: -own[name])[:NEAR]
-
-
-def _inverse_hint(walks: Walks, predicate: str, members: Sequence[str]) -> str:
-    reads_backwards = predicate.endswith((" of", " by", "(inverse)")) or predicate.startswith("has ")
-    own = walks.facts.describe(list(walks.facts.predicates(members[0])))
-    if reads_backwards and own and not any(described.inverse for described in own.values()):
-        return ". It has no inverse facts: does the index (`ingest --inverse`)?"
-    return ""
 
 
 def _proposed(names: Sequence[str]) -> str:
@@ -270,7 +264,11 @@ class _Answer:
             return self._by_count(query.hops[0].predicate)
         self._members = read_base(self._walks, query.start, query.hops, query.which)
         if not self._members:
-            self._check_hops()
+            members: Members = {query.start: None}
+            for hop in query.hops:  # the error says which of them no member has
+                if hop.closure != "*":
+                    check_predicate(self._walks, hop.predicate, list(members), must_have=self._must_have)
+                members = self._walks.follow(members, hop)
         if query.head == "ask":
             found = next(self._matches(), None)
             return self._done([found] if found else [], truth=found is not None)
@@ -343,14 +341,6 @@ class _Answer:
     @property
     def _must_have(self) -> bool:
         return self._query.head not in ("count", "ask")
-
-    def _check_hops(self) -> None:
-        """Raise QueryError if no member has the predicate of a hop; say which."""
-        members: Members = {self._query.start: None}
-        for hop in self._query.hops:
-            if hop.closure != "*":
-                check_predicate(self._walks, hop.predicate, list(members), must_have=self._must_have)
-            members = self._walks.follow(members, hop)
 
     def _kind_after(self, hops: Sequence[Hop], kind: ValueKind) -> ValueKind:
         """Return the kind of what hops lead to. Raise QueryError if one would start at literals."""

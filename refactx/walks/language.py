@@ -177,7 +177,8 @@ class _Reader:
         head = self._word(HEADS)
         if head is None:
             raise self._error(f"one of {', '.join(HEADS)}")
-        limit = int(self._tokens[self._at][0][: _DIGITS + 1]) if self._is_number() else None
+        word = self._tokens[self._at][0] if self._at < len(self._tokens) else ""
+        limit = int(word[: _DIGITS + 1]) if word.isdecimal() else None
         if limit is not None and limit >= 10**_DIGITS:
             raise QueryError(f"a number of members has at most {_DIGITS} digits")
         self._at += limit is not None
@@ -192,7 +193,12 @@ class _Reader:
         joins = ("and", "which") if which else ("which",)
         while self._word(joins):
             which.append(self._filter(self._units()))
-        by = self._by() if self._word(("by",)) else None
+        by = None
+        if self._word(("by",)):
+            counted, units = self._word(("count",)) is not None, self._units()
+            if len(units) != 1 or units[0].closure:
+                raise self._error("one predicate in brackets after `by`")
+            by = OrderBy(units[0].predicate, counted)
         self._end()
         return Query(_head(head), start, tuple(hops), tuple(which), by, 1 if limit is None else limit)
 
@@ -207,13 +213,6 @@ class _Reader:
             if not hops:
                 raise self._error(f"an operator ({', '.join(OPERATORS)}) or another name in brackets")
         return WalkFilter(tuple(hops), _operator(operator or "is"), values[0].predicate)
-
-    def _by(self) -> OrderBy:
-        counted = self._word(("count",)) is not None
-        units = self._units()
-        if len(units) != 1 or units[0].closure:
-            raise self._error("one predicate in brackets after `by`")
-        return OrderBy(units[0].predicate, counted)
 
     def _end(self) -> None:
         if self._at < len(self._tokens) and self._tokens[self._at][0] == ".":
@@ -239,9 +238,6 @@ class _Reader:
         self._at += found is not None
         return found
 
-    def _is_number(self) -> bool:
-        return self._at < len(self._tokens) and self._tokens[self._at][0].isdecimal()
-
     def _error(self, expected: str) -> QueryError:
         found = "the end" if self._at >= len(self._tokens) else repr(self._tokens[self._at][0])
         return QueryError(
@@ -263,7 +259,7 @@ def _tokens(text: str) -> Iterator[tuple[str, Hop | None]]:
             part = written_part(name)
             if not part:
                 raise QueryError(f"the query {text.strip()[:_SHOWN]!r} has a name without visible text")
-            yield f"<{part}>", Hop(part, _closure(closure))
+            yield f"<{part}>", Hop(part, "+" if closure == "+" else "*" if closure == "*" else "")
         at = match.end()
 
 
@@ -273,10 +269,6 @@ def _head(word: str) -> Head:
 
 def _operator(word: str) -> Operator:
     return OPERATORS[OPERATORS.index(word)]
-
-
-def _closure(sign: str) -> Closure:
-    return "+" if sign == "+" else "*" if sign == "*" else ""
 
 
 ValueKind = Literal["entity", "mixed", "time", "quantity", "coordinates", "text", "literal"]

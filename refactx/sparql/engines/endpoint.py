@@ -342,7 +342,11 @@ def as_standard(document: Any) -> dict[str, Any]:
         raise ValueError("'vars' is no list of names")
     nodes = dict[str, str]()
     rows = [
-        {name.lstrip("?$"): _term(term, nodes) for name, term in row.items() if not _is_unbound(term)}
+        {
+            name.lstrip("?$"): _term(term, nodes)
+            for name, term in row.items()
+            if term is not None and not (isinstance(term, dict) and term.get("value", "") is None)
+        }
         for row in bindings
     ]
     declared = [name.lstrip("?$") for name in variables or ()]
@@ -356,10 +360,6 @@ class _Number(str):
     """A number of a JSON document, as it is written there."""
 
     __slots__ = ()
-
-
-def _is_unbound(term: Any) -> bool:
-    return term is None or (isinstance(term, dict) and term.get("value", "") is None)
 
 
 def _term(term: Any, nodes: dict[str, str]) -> Mapping[str, Any]:
@@ -576,7 +576,14 @@ class EndpointEngine:
             ) from None
         except (httpx2.ConnectTimeout, httpx2.ConnectError) as error:
             failed = UnreachableError(f"{self.name} cannot be reached: {_reason(error)}")
-            if self._address.is_local or _is_lasting(error):
+            cause: BaseException = error
+            while (before := cause.__cause__ or cause.__context__) is not None:
+                cause = before
+            # A refusal, a wrong certificate, and a host that does not exist will not pass.
+            is_lasting = isinstance(cause, ConnectionRefusedError | ssl.SSLCertVerificationError) or (
+                isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN
+            )
+            if self._address.is_local or is_lasting:
                 raise failed from None
             raise TryAgain(failed) from None
         except (httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
@@ -667,15 +674,6 @@ def _tell(state: "RetryCallState") -> None:
     failed = state.outcome.exception() if state.outcome is not None else None
     seconds = state.next_action.sleep if state.next_action is not None else 0.0
     _log.warning("%s (attempt %d of %d in %.0f s)", failed, state.attempt_number + 1, ATTEMPTS, seconds)
-
-
-def _is_lasting(error: BaseException) -> bool:
-    """Return whether a connection fails for a reason that will not pass: it is refused, or there is no such host, or its
-    certificate is wrong."""
-    while (cause := error.__cause__ or error.__context__) is not None:
-        error = cause
-    lookup_failed = isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN
-    return lookup_failed or isinstance(error, ConnectionRefusedError | ssl.SSLCertVerificationError)
 
 
 def _reason(error: Exception) -> str:

@@ -130,14 +130,6 @@ _LIMITS = Limits(members=1_000_000, reads=20_000_000, facts=0)
 _COUNT = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 
 
-def _has_distinct_rows(query: str, walk: Query) -> bool:
-    """Return whether no row of a query is there twice, as no member of its walk is."""
-    if walk.head != "list":
-        return True
-    patterns = read_patterns(query)
-    return patterns is not None and (patterns.distinct or patterns.has_one_row_each())
-
-
 class _ComparedFacts(TreeFacts):
     """Facts without dates that SPARQL does not compare, where a walk compares them."""
 
@@ -211,7 +203,11 @@ class TreeEngine:
         """Return the walk that a query is, or raise QueryRefusedError."""
         checked = check_query(query)
         walk = from_sparql(query, self._facts, exact=True)
-        if walk is None or not (checked.is_ask or (len(checked.variables) == 1 and _has_distinct_rows(query, walk))):
+        if walk is not None and walk.head == "list" and not checked.is_ask:  # rows have to differ, as its members do
+            patterns = read_patterns(query)
+            if patterns is None or not (patterns.distinct or patterns.has_one_row_each()):
+                walk = None
+        if walk is None or not (checked.is_ask or len(checked.variables) == 1):
             raise QueryRefusedError(f"{reason_against(query, checked, self._facts)}: {self._advice}")
         return checked, walk
 

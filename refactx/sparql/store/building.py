@@ -110,7 +110,10 @@ def build_at(
     while True:
         mark, odd_dates = index.snapshot.mark, dict[str, str]()
         store = Store(str(path))
-        has_quads = _add_published(store, published())
+        store.bulk_extend(published())
+        has_quads = len(store) > 0
+        if has_quads and next(store.quads_for_pattern(None, None, None, DefaultGraph()), None) is None:
+            store.bulk_extend([Quad(*quad.triple) for quad in store])  # in the default graph too
         triples = all_triples(index, advance, odd_dates)
         store.bulk_extend(_unpublished(store, triples) if has_quads else triples)
         if index.snapshot.mark == mark:
@@ -131,14 +134,6 @@ def build_at(
         why=why,
         odd_dates=odd_dates,
     )
-
-
-def _add_published(store: Store, quads: Iterable[Quad]) -> bool:
-    """Add quads to a store, and return whether there are any. If none is in the default graph, all are there too."""
-    store.bulk_extend(quads)
-    if len(store) and next(store.quads_for_pattern(None, None, None, DefaultGraph()), None) is None:
-        store.bulk_extend([Quad(*quad.triple) for quad in store])
-    return bool(len(store))
 
 
 def _unpublished(store: Store, triples: Iterable[Quad]) -> Iterator[Quad]:
@@ -257,7 +252,13 @@ class _Differences:
             else:
                 delta.removed |= _as_stored(found) - self._remaining(facts)
         delta.removed -= delta.added
-        delta.removed |= set(self._unused_labels(delta))
+        # Labels of names without ids that no triple is about any more.
+        labels = {name: self._triples.label(name, None) for triple in delta.removed for name in own_names(triple)}
+        delta.removed |= {
+            label
+            for name, label in labels.items()
+            if label not in delta.added and not self._is_used(own(name), {*delta.removed, label})
+        }
         self._label(new, described, delta)
         return Delta(
             {triple for triple in delta.added if triple not in self._store},
@@ -279,8 +280,11 @@ class _Differences:
             before = old.get(name)
             if before is None:
                 self._check_unused(name, mixed)
-            elif before.object_kind != named.object_kind:
-                self._check_kind(name, named)
+            elif before.object_kind != named.object_kind and any(
+                not isinstance(quad.object, NamedNode) or quad.object.value.startswith(OWN)
+                for quad in self._store.quads_for_pattern(None, property_(named.id), None)
+            ):
+                raise CannotFollowError(f"<{name}> has got objects of another kind")
         return {name: named for name, named in found.items() if name not in old}
 
     def _check_unused(self, name: str, mixed: dict[NamedNode, bool]) -> None:
@@ -301,12 +305,6 @@ class _Differences:
         kinds = self._index.ids_of([name]) if name is not None else {}
         return name not in kinds or kinds[name].object_kind in ("entity", "mixed")
 
-    def _check_kind(self, name: str, named: Named) -> None:
-        """Raise CannotFollowError if a property whose objects are of another kind now has objects without an id."""
-        for quad in self._store.quads_for_pattern(None, property_(named.id), None):
-            if not isinstance(quad.object, NamedNode) or quad.object.value.startswith(OWN):
-                raise CannotFollowError(f"<{name}> has got objects of another kind")
-
     def _label(self, new: Mapping[str, Named], described: set[str], delta: Delta) -> None:
         """Label new names, and again those whose descriptions have changed: a label is a name without these."""
         named = {**self._find(self._snapshot.name_tables, described), **new}
@@ -325,13 +323,6 @@ class _Differences:
             for name, description in self._facts.objects(names, predicate):
                 found[name].append(description)
         return found
-
-    def _unused_labels(self, delta: Delta) -> Iterator[Quad]:
-        """Yield the labels of names without ids that no triple is about any more."""
-        for name in {name for triple in delta.removed for name in own_names(triple)}:
-            label = self._triples.label(name, None)
-            if label not in delta.added and not self._is_used(own(name), {*delta.removed, label}):
-                yield label
 
     def _is_used(self, node: NamedNode, without: set[Quad]) -> bool:
         """Return whether the store has triples about a node, other than some."""

@@ -430,20 +430,19 @@ class Walked(Reading):
             Hop(predicate, sign)
             for predicate, count in readable.items()
             for sign in (_SIGNS if samples.can_repeat(self.members, predicate) else ("",))
-            if not self.is_ranked or (count <= MOST_RANKED and self._can_rank(Hop(predicate, sign), samples))
+            if not self.is_ranked
+            or (
+                count <= MOST_RANKED
+                and (reached := samples.follow(self.members, Hop(predicate, sign))) is not None
+                and (reached.is_whole or not sign)  # a closure has few members
+                and samples.with_facts(reached).members
+            )
         ]
         if not self.hops:
             (start,) = self.members.members
             if self.head in ("count", "ask") or not found:  # the facts of hubs are counted
                 found += [Hop(predicate) for predicate in samples.predicates(start) if Hop(predicate) not in found]
         return found
-
-    def _can_rank(self, hop: Hop, samples: Samples) -> bool:
-        """Return whether some member of the set after a hop has facts. A closure must have few members."""
-        reached = samples.follow(self.members, hop)
-        if reached is None or (hop.closure and not reached.is_whole):
-            return False
-        return bool(samples.with_facts(reached).members)
 
     def _walked(self, hop: Hop, samples: Samples) -> "Walked":
         reached = samples.follow(self.members, hop)

@@ -192,7 +192,8 @@ class IndexResolver:
         wanted = list(dict.fromkeys(mentions))
         lookup: Lookup = ExactLookup(self._index, self._facts, wanted)
         if self._ignore_case:
-            lookup = FoldedLookup(wanted, self._all_names())
+            blocks = (self._index.unpack_names(key, block) for key, block in self._index.name_rows())
+            lookup = FoldedLookup(wanted, (one for block in blocks for one in block.items()))
         answers = {mention: self._choose(mention, lookup) for mention in wanted}
         return [answers[mention] for mention in mentions]
 
@@ -203,7 +204,16 @@ class IndexResolver:
                 return whole[0].id
         found = list(lookup.called(mention.label, mention.kind))
         if mention.kind == "entity":
-            described = [one for one in found if mention.description and self._is_described(one, mention, lookup)]
+            described = [
+                one
+                for one in found
+                if mention.description
+                and any(
+                    lookup.fold(text) == lookup.fold(mention.description)
+                    for predicate in DESCRIPTIONS
+                    for _, text in self._facts.objects([one.name], predicate)
+                )
+            ]
             if len(described) == 1:
                 return described[0].id
             found += [one for one in lookup.labelled(mention.label) if one not in found]
@@ -215,12 +225,3 @@ class IndexResolver:
         some = ", ".join([f"<{candidate.name}>" for candidate in found[:SHOWN]] + ["…"] * (len(found) > SHOWN))
         which = ", none of them with this description" if mention.description else ""
         return Refusal(f"{len(found)} {many} of the index are called <{mention.label}>{which}: {some}")
-
-    def _is_described(self, candidate: Candidate, mention: Placeholder, lookup: Lookup) -> bool:
-        """Return whether an entity whose name is the label alone has a fact with the description of a mention."""
-        given = [text for predicate in DESCRIPTIONS for _, text in self._facts.objects([candidate.name], predicate)]
-        return lookup.fold(mention.description or "") in map(lookup.fold, given)
-
-    def _all_names(self) -> Iterable[tuple[str, Named]]:
-        for key, block in self._index.name_rows():
-            yield from self._index.unpack_names(key, block).items()

@@ -192,17 +192,15 @@ class PgmrQuery:
             if not ids.get(name):
                 raise QueryError(f"{name} = {mention} has no id")
         prologue = Prologue(tokens_of(self.sparql))
-        terms = [term for term in prologue.uris() if term.name in self.mentions]
-        return joined(prologue.tokens, {term.start: _with_id(term, ids[term.name]) for term in terms})
-
-
-def _with_id(term: Uri, id_: str) -> str:
-    """Return the token with an id in place of its placeholder."""
-    if ID.fullmatch(id_):
-        return term.renamed(id_)
-    if term.namespace not in (ENTITY, DIRECT):
-        raise QueryError(f"{term.text} is a part of a statement, which only Wikidata has: write wdt:{term.name}")
-    return entity_term(id_)
+        texts = dict[int, str]()
+        for term in [term for term in prologue.uris() if term.name in self.mentions]:
+            id_ = ids[term.name]
+            if not ID.fullmatch(id_) and term.namespace not in (ENTITY, DIRECT):
+                raise QueryError(
+                    f"{term.text} is a part of a statement, which only Wikidata has: write wdt:{term.name}"
+                )
+            texts[term.start] = term.renamed(id_) if ID.fullmatch(id_) else entity_term(id_)
+        return joined(prologue.tokens, texts)
 
 
 class BatchResolver:
@@ -242,7 +240,9 @@ def read_pgmr(text: str) -> PgmrQuery:
             "there is no SPARQL before the mapping block: expected a query such as SELECT ?x { ?x wdt:relation1 ?y }"
         )
     prologue = Prologue(block)
-    _check_no_ids(prologue)
+    for term in prologue.uris():
+        if term.namespace and (term.id is not None or term.is_misspelt()):
+            raise QueryError(f"{term.text} is an id, for which PGMR has a placeholder: expected one such as wd:entity1")
     if not _has_labels(block):
         query = _read_block(prologue, read_mapping(mapping))
     elif mapping:
@@ -295,13 +295,6 @@ def _read_block(prologue: Prologue, mentions: Mapping[str, Placeholder]) -> Pgmr
 
 def _is_or_are(names: Sequence[str]) -> str:
     return "is" if len(names) == 1 else "are"
-
-
-def _check_no_ids(prologue: Prologue) -> None:
-    """Raise QueryError if a URI is an id, which no one may write in place of a name."""
-    for term in prologue.uris():
-        if term.namespace and (term.id is not None or term.is_misspelt()):
-            raise QueryError(f"{term.text} is an id, for which PGMR has a placeholder: expected one such as wd:entity1")
 
 
 def _has_labels(tokens: Iterable[Token]) -> bool:
@@ -403,7 +396,10 @@ def to_pgmr(sparql: str, names: Names, style: Style = DEFAULT_STYLE) -> str:
     uris = list(prologue.uris())
     mentions = _mentions(uris, names)
     terms = [(term, id_) for term in uris if (id_ := term.id) is not None and id_ in mentions]
-    placeholders = _placeholders(mentions)
+    placeholders, numbers = dict[str, str](), {"entity": 0, "relation": 0}
+    for id_, mention in mentions.items():
+        numbers[mention.kind] += 1
+        placeholders[id_] = f"{mention.kind}{numbers[mention.kind]}"
     query = prologue.tokens if style.prefixes else prologue.without_known()
     inline = style.dialect == "inline"
     names_of = _labels(terms, mentions, style) if inline else placeholders
@@ -443,15 +439,6 @@ def _mentions(terms: Sequence[Uri], names: Names) -> dict[str, Placeholder]:
     if missing := [id_ for id_ in of_wikidata if id_ not in found]:
         raise QueryError(f"{', '.join(missing)} {'has' if len(missing) == 1 else 'have'} no name")
     return {id_: clean_mention(found[id_], id_) for id_ in wanted if id_ in found}
-
-
-def _placeholders(mentions: Mapping[str, Placeholder]) -> dict[str, str]:
-    """Return the placeholders of ids, numbered by kind."""
-    found, numbers = dict[str, str](), {"entity": 0, "relation": 0}
-    for id_, mention in mentions.items():
-        numbers[mention.kind] += 1
-        found[id_] = f"{mention.kind}{numbers[mention.kind]}"
-    return found
 
 
 def _labels(terms: Iterable[tuple[Uri, str]], mentions: Mapping[str, Placeholder], style: Style) -> dict[str, str]:

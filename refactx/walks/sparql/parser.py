@@ -7,6 +7,7 @@ engines do, for what works on its tree, and its errors are for users. pyoxigraph
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -192,16 +193,11 @@ def _grammar() -> "Lark":
         "maybe_placeholders": False,
         "transformer": SimpleNamespace(**_RULES),
     }
-    return Lark(text, parser="lalr", lexer="basic", cache=_tables_file() or False, **options)
-
-
-def _tables_file() -> str | None:
-    """Return the file in which the tables are kept; None if there is no folder of the user's own: it is a pickle."""
-    try:
+    kept: str | bool = False
+    with suppress(OSError):  # the tables are a pickle: only in a folder of the user's own
         folder = user_cache_path("refactx", ensure_exists=True)
-        return str(folder / "sparql.tables") if folder.stat().st_uid == os.geteuid() else None
-    except OSError:
-        return None
+        kept = folder.stat().st_uid == os.geteuid() and str(folder / "sparql.tables")
+    return Lark(text, parser="lalr", lexer="basic", cache=kept, **options)
 
 
 @cache

@@ -106,7 +106,10 @@ def tokens_of(text: str, *, inline: bool = False) -> list[Token]:
         token = Token(kind, match[0], at)
         if kind == "other":
             sign = token.text
-            if sign in ("<", "<=") and not (around[-1] == "expression" and _is_operand(last)):
+            if sign in ("<", "<=") and not (  # which compares after an operand
+                around[-1] == "expression"
+                and (last.kind in _OPERANDS or last.text in (")", "}") or last.upper in ("TRUE", "FALSE"))
+            ):
                 token = _angle(text, at, around[-1], has_base) or token
             elif sign == "(":
                 around.append("expression" if _opens_expression(around[-1], last, before_last) else "list")
@@ -135,11 +138,6 @@ def _angle(text: str, at: int, around: str, has_base: bool) -> Token | None:
         return None
     is_iri = not _NOT_OF_IRIS.search(match[1]) and (has_base or _SCHEME.match(match[1]) or not match[1])
     return Token("iri" if is_iri else "label", match[0], at)
-
-
-def _is_operand(token: Token) -> bool:
-    """Return whether `<` would compare after a token of an expression."""
-    return token.kind in _OPERANDS or token.text in (")", "}") or token.upper in ("TRUE", "FALSE")
 
 
 def _opens_expression(around: str, last: Token, before_last: Token) -> bool:

@@ -122,7 +122,10 @@ def filters_of_days(bounds: Sequence[tuple[str, Day]]) -> list[tuple[Operator, s
                 break
     found += [("equals", _text(day, 3)) for sign, day in bounds if sign == "="]
     for start in starts:
-        before = _previous(start)
+        year, month, number = start
+        if number <= 1:
+            year, month = (year, month - 1) if month > 1 else (year - 1, 12)
+        before = (year, month, number - 1 if number > 1 else _last(year, month))
         length = next(length for length in (1, 2, 3) if _next(_first(before, length), length) == start)
         found.append(("over", _text(before, length)))
     for end in ends:
@@ -136,7 +139,9 @@ def _number(number: Decimal) -> str:
 
 
 def _in_time(variable: str, sign: str, first: Day, end: Day) -> str:
-    after = _day(end)
+    # The end of a period may be a day after the last of a month, or day or month 0.
+    year, month, day = end[0] + (end[1] > 12), end[1] % 12 if end[1] > 12 else max(end[1], 1), max(end[2], 1)
+    after = _next((year, month, day - 1)) if day > _last(year, month) else (year, month, day)
     if _next(first) == after:
         return f"{variable} {sign} {_typed(first)}"
     if sign == "<":
@@ -185,17 +190,3 @@ def _next(day: Day, length: int = 3) -> Day:
     if length == 2 or number >= _last(year, month):
         return (year + month // 12, month % 12 + 1, 1)
     return (year, month, number + 1)
-
-
-def _day(end: Day) -> Day:
-    """Return the day that the end of a period is, which may be a day after the last of a month, or day or month 0."""
-    year, month, day = end[0] + (end[1] > 12), end[1] % 12 if end[1] > 12 else max(end[1], 1), max(end[2], 1)
-    return _next((year, month, day - 1)) if day > _last(year, month) else (year, month, day)
-
-
-def _previous(day: Day) -> Day:
-    year, month, number = day
-    if number > 1:
-        return (year, month, number - 1)
-    year, month = (year, month - 1) if month > 1 else (year - 1, 12)
-    return (year, month, _last(year, month))

@@ -180,7 +180,10 @@ def _start(chains: Sequence[_Chain], names: _Names) -> tuple[_Chain, str, tuple[
     for chain in chains:
         try:
             if chain.end.text is not None:
-                start, hops = _alias(chain, names)
+                start, last = f"{chain.end.text}{ALIAS}", chain.steps[-1]
+                if last != Step(PREFIXES["skos"] + "altLabel") or ALIAS_OF not in names.facts.predicates(start):
+                    continue
+                hops = (Hop(ALIAS_OF), *names.hops([step.reversed() for step in reversed(chain.steps[:-1])]))
             else:
                 start, hops = names.entity(chain.end), names.hops([s.reversed() for s in reversed(chain.steps)])
         except _NotAWalk:
@@ -192,13 +195,6 @@ def _start(chains: Sequence[_Chain], names: _Names) -> tuple[_Chain, str, tuple[
     if not options:
         raise _NotAWalk
     return min(options, key=lambda option: option[0])[1:]
-
-
-def _alias(chain: _Chain, names: _Names) -> tuple[str, tuple[Hop, ...]]:
-    name, last = f"{chain.end.text}{ALIAS}", chain.steps[-1]
-    if last != Step(PREFIXES["skos"] + "altLabel") or ALIAS_OF not in names.facts.predicates(name):
-        raise _NotAWalk
-    return name, (Hop(ALIAS_OF), *names.hops([step.reversed() for step in reversed(chain.steps[:-1])]))
 
 
 def _filters(root: Term, chains: Sequence[_Chain], patterns: Patterns, names: _Names) -> tuple[WalkFilter, ...]:
