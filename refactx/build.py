@@ -51,7 +51,8 @@ def build_index(
         name: of the index.
         source: a path, the address of a database, or a list of them; triples, as an iterable of three values (text,
             numbers, dates) each; a table of pandas, Polars or Arrow; or a graph of rdflib.
-        tokenizer: as `--tokenizer`: the model that is to use the index, or its tokenizer of Transformers.
+        tokenizer: as `--tokenizer`: the model that is to use the index, its tokenizer of Transformers, or an open index
+            for the tokenizer of that.
         db: the libpq URL of the database; by default as for `refactx.open_index`.
         replace: replace an index of that name.
         options: those of the command, with `_` for `-`: `subject="name"`, `inverse=True`, `no_header=True`. One that may
@@ -69,6 +70,8 @@ def build_index(
     sources = _sources_of(source, given["selection"].tables)
     if isinstance(tokenizer, str | Path):
         loaded, tokenizer_name = load_tokenizer(str(tokenizer))
+    elif hasattr(tokenizer, "tokenizer_name"):
+        loaded, tokenizer_name = tokenizer.tokenizer, tokenizer.tokenizer_name
     else:
         loaded = FactTokenizer.from_transformers(tokenizer)
         tokenizer_name = str(tokenizer.name_or_path)

@@ -2,9 +2,9 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index
     from refactx.server import TextService
+    from refactx.server.http import Slots
+    from refactx.server.uploads import Uploads
     from refactx.translate.pack import Pack
     from refactx.translate.translator import Translator
 
@@ -128,6 +130,7 @@ def serve(
     from refactx.ask.prompt import load_prompt
     from refactx.server import listen
     from refactx.server import serve as run
+    from refactx.server.http import Slots
 
     keys = () if api_key_file is None else read_keys(api_key_file)
     is_own = is_loopback(host)
@@ -154,15 +157,25 @@ def serve(
     with listen(host, port) as listening, ExitStack() as stack:
         opened = open_indexes(indexes, db, stack)
         pairs = load_models(dict(zip(names, models, strict=True)), opened, machine)
-        translated: Callable[[LanguageModel, str], Translator] | None = None
-        if pack is not None:
-            translated = lambda loaded, index: translator_of(pack, loaded, models[0], index, db, run_on, stack)  # noqa: E731
-        services = services_of(pairs, opened, options, prompt, db, translated, stack)
+        has_engines = all(loaded.engine is not None for _, loaded, _ in pairs)
+        opener = ServiceOpener(
+            options=options,
+            prompt=prompt,
+            db=db,
+            stack=stack,
+            slots=Slots(options.max_running if has_engines else 1, options.max_waiting),
+            names_index=len(pairs) > 1 or options.max_upload > 0,
+        )
+        _, loaded, index = pairs[0]
+        translator = None if pack is None else translator_of(pack, loaded, models[0], index, db, run_on, stack)
+        services = opener.services(pairs, opened, translator)
+        uploads = opener.uploads(pairs, opened[index]) if options.max_upload else None
         address = listening.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         url, served = f"http://{shown}:{address[1]}", ", ".join(one.options.name for one in services)
         verb = "is" if len(services) == 1 else "are"
-        run(services, listening, lambda: click.echo(f"{served} {verb} served at {url} (clients: {url}/v1)"))
+        said = f"{served} {verb} served at {url} (clients: {url}/v1)"
+        run(services, listening, lambda: click.echo(said), uploads)
 
 
 def model_names(models: Sequence[str], name: str | None, adapter: str | None) -> list[str]:
@@ -193,16 +206,18 @@ def open_indexes(given: Sequence[str], db: str | None, stack: ExitStack) -> dict
     return found
 
 
-def load_models(
-    models: Mapping[str, str], indexes: Mapping[str, "Index"], machine: "EngineOptions"
-) -> list[tuple[str, "LanguageModel", str]]:
+Pair = tuple[str, "LanguageModel", str]
+"""The name of a model, the model, and what was given for an index."""
+
+
+def load_models(models: Mapping[str, str], indexes: Mapping[str, "Index"], machine: "EngineOptions") -> list[Pair]:
     """Return each model with each index of its tokenizer: the model's name, the model, loaded once, and the index's key.
 
     Raises TokenizerMismatchError for a model without an index, or an index without a model.
     """
     from refactx.engines.loading import load_language_model
 
-    found, refused = list[tuple[str, "LanguageModel", str]](), dict[str, TokenizerMismatchError]()
+    found, refused = list[Pair](), dict[str, TokenizerMismatchError]()
     for name, model in models.items():
         loaded: LanguageModel | None = None
         for key, index in indexes.items():
@@ -220,46 +235,69 @@ def load_models(
     return found
 
 
-def services_of(
-    pairs: Sequence[tuple[str, "LanguageModel", str]],
-    opened: Mapping[str, "Index"],
-    options: ServerOptions,
-    prompt: str | None,
-    db: str | None,
-    translated: Callable[["LanguageModel", str], "Translator"] | None,
-    stack: ExitStack,
-) -> list["TextService"]:
-    """Return a service for each pair of `load_models`, which share their limits. `translated`: makes the translator of the
-    first one; `stack`: closes what they use."""
-    from refactx.ask.examples import prompt_for
-    from refactx.ask.prompt import check_prompt
-    from refactx.server import Availability, TextService, database_check
-    from refactx.server.http import Slots
+@dataclass(frozen=True, kw_only=True)
+class ServiceOpener:
+    """What the services of a server have in common.
 
-    has_engines = all(loaded.engine is not None for _, loaded, _ in pairs)
-    slots = Slots(options.max_running if has_engines else 1, options.max_waiting)
-    found = list[TextService]()
-    for name, loaded, key in pairs:
-        index, named = opened[key], options
-        if len(pairs) > 1:
-            named = replace(options, name=f"{name}@{index.name}", short=name)
-        template = prompt_for(prompt, index)
-        for note in check_prompt(template, index) if prompt and prompt.endswith(".toml") else ():
-            click.echo(f"refactx: {note}", err=True)
-        ask, close = database_check(key, db)
-        stack.callback(close)
-        service = TextService(
-            loaded,
-            loaded.tokenizer,
-            index,
-            named,
-            prompt=template,
-            availability=Availability(ask),
-            translator=None if translated is None or found else translated(loaded, key),
-            slots=slots,
-        )
-        found.append(service)
-    return found
+    `prompt`: as `--prompt`; `stack`: closes what they use; `slots`: their limits; `names_index`: whether their names have
+    that of the index.
+    """
+
+    options: ServerOptions
+    prompt: str | None
+    db: str | None
+    stack: ExitStack
+    slots: "Slots"
+    names_index: bool
+
+    def services(
+        self, pairs: Sequence[Pair], opened: Mapping[str, "Index"], translator: "Translator | None" = None
+    ) -> list["TextService"]:
+        """Return a service for each pair of `load_models`. `translator`: of the first one."""
+        from refactx.ask.examples import prompt_for
+        from refactx.ask.prompt import check_prompt
+        from refactx.server import Availability, TextService, database_check
+
+        found = list[TextService]()
+        for name, loaded, key in pairs:
+            index, options = opened[key], self.options
+            if self.names_index:
+                options = replace(options, name=f"{name}@{index.name}", short=name)
+            template = prompt_for(self.prompt, index)
+            for note in check_prompt(template, index) if self.prompt and self.prompt.endswith(".toml") else ():
+                click.echo(f"refactx: {note}", err=True)
+            ask, close = database_check(key, self.db)
+            self.stack.callback(close)
+            service = TextService(
+                loaded,
+                loaded.tokenizer,
+                index,
+                options,
+                prompt=template,
+                availability=Availability(ask),
+                translator=None if found else translator,
+                slots=self.slots,
+            )
+            found.append(service)
+        return found
+
+    def uploads(self, pairs: Sequence[Pair], index: "Index") -> "Uploads":
+        """Return how files become indexes for the models of an index."""
+        from refactx.build import build_index
+        from refactx.server.uploads import Uploads
+
+        key = next(key for _, _, key in pairs)
+        models = [(name, loaded) for name, loaded, other in pairs if other == key]
+
+        def build(path: Path, name: str, subject: str) -> None:
+            given: dict[str, Any] = {"subject": subject} if subject else {}
+            build_index(name, path, tokenizer=index, db=self.db, inverse=True, **given)
+
+        def open_made(name: str) -> list["TextService"]:
+            made = open_indexes([name], self.db, self.stack)
+            return self.services([(model, loaded, name) for model, loaded in models], made)
+
+        return Uploads(most=self.options.max_upload, build=build, services=open_made)
 
 
 def read_keys(file: Path) -> tuple[str, ...]:

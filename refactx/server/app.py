@@ -10,7 +10,7 @@ import logging
 import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
 from types import FrameType
 
@@ -43,29 +43,32 @@ from refactx.server.routes import (
     translate_router,
 )
 from refactx.server.service import TextService
+from refactx.server.uploads import Uploads, uploads_router
 
 _log = logging.getLogger(__name__)
 
 
 def create_app(
-    *services: TextService, log: RequestLog | None = None, drains: Callable[[], bool] = lambda: False
+    *services: TextService,
+    log: RequestLog | None = None,
+    drains: Callable[[], bool] = lambda: False,
+    uploads: Uploads | None = None,
 ) -> ASGIApp:
     """Return the ASGI application of a server.
 
     `services`: each a model with an index; the first one answers requests that name none. `drains`: whether the server is
-    about to stop, and refuses new requests.
+    about to stop, and refuses new requests; `uploads`: how indexes are made of files.
     """
-    first, options = services[0], services[0].options
-    apps = [_app_of(service, services, drains) for service in services]
+    chooser, options = Chooser(services, drains, uploads), services[0].options
     gate = Gate(
-        apps[0] if len(apps) == 1 else _chosen(services, apps),
+        chooser.app,
         keys=options.keys,
         hosts=options.hosts,
         root=options.root,
-        max_bytes=options.max_bytes,
+        max_bytes={"": options.max_bytes} | ({} if uploads is None else {"/v1/indexes": uploads.most}),
         drains=drains,
         log=log or RequestLog(),
-        count=first.metrics.count,
+        count=services[0].metrics.count,
     )
     if not options.origins:
         return gate
@@ -79,68 +82,114 @@ def create_app(
     )
 
 
-def _app_of(service: TextService, services: Sequence[TextService], drains: Callable[[], bool]) -> FastAPI:
-    """Return the application that answers for one of the services of a server."""
-    # The pages of documentation load scripts from elsewhere.
-    (tools, lifespan), options = assistants_app(service), service.options
-    app = FastAPI(
-        title="ReFactX",
-        version=version("refactx"),
-        docs_url=None,
-        redoc_url=None,
-        lifespan=lifespan,
-        redirect_slashes=False,
-        servers=[{"url": options.root}] if options.root else None,
-    )
-    for router in (
-        chat_router, completions_router, responses_router, facts_router, query_router, sparql_router,
-        feedback_router, translate_router,
-    ):  # fmt: skip
-        app.include_router(router(service))
-    app.include_router(models_router(services))
-    app.include_router(state_router(services, drains))
-    app.include_router(page_router(root=options.root))
-    app.router.routes += tools
-    for kind in (ApiError, RefactxError, Exception):
-        app.add_exception_handler(kind, _reported)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _refused)
-    return app
+class Chooser:
+    """The applications of the services of a server. `app`: lets that of one of them answer.
 
+    It is the first one with the `model` that the request's body or address names, and the `index` that its address names,
+    as far as these are given.
+    """
 
-def _chosen(services: Sequence[TextService], apps: Sequence[FastAPI]) -> ASGIApp:
-    """Return an application that lets that of one service answer: the first one with the `model` that the request's body or
-    address names, and the `index` that its address names, as far as these are given."""
+    def __init__(self, services: Sequence[TextService], drains: Callable[[], bool], uploads: Uploads | None) -> None:
+        self._services, self._drains, self._uploads = list(services), drains, uploads
+        self._apps = [self._app_of(service) for service in services]
+        self._live, self._ends = list[asyncio.Task[None]](), asyncio.Event()
+        handlers = {ApiError: _reported, HTTPException: _refused}
+        routes = [Mount("/", self._choose)]
+        self.app: ASGIApp = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
+        if len(services) == 1 and uploads is None:
+            self.app = self._apps[0]
 
-    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
-        if not scope["path"].startswith(("/v1/", "/mcp")):  # a page, whose scripts ask for what its address names
-            await apps[0](scope, receive, send)
-            return
-        given = QueryParams(scope["query_string"])
-        index, models = given.get("index"), given.getlist("model")
-        found = [number for number, one in enumerate(services) if index in (None, getattr(one.index, "name", None))]
-        if not found:
-            names = ", ".join(dict.fromkeys(str(getattr(one.index, "name", None)) for one in services))
-            raise ApiError(404, f"the server has no index {index!r}: ask for one of {names}", param="index")
-        if scope["method"] == "POST" and scope["path"].startswith("/v1/"):
-            named, receive = await _model_of(scope, receive)
-            models += [] if named is None else [named]
-        for model in models:
-            known = [(number, services[number].options.variants) for number in found]
-            found = [number for number, names in known if model in names]
-            if not found:
-                raise no_model(model, dict.fromkeys(name for _, names in known for name in names))
-        await apps[found[0]](scope, receive, send)
+    async def add(self, service: TextService) -> None:
+        """Answer by another service too, which is closed with the others."""
+        await asyncio.get_running_loop().run_in_executor(service.lookups, _warm_up, service)
+        app = self._app_of(service)
+        await self._begin(app)
+        self._services.append(service)
+        self._apps.append(app)
+
+    async def _begin(self, app: FastAPI) -> None:
+        """Begin the lifespan of an application. A task of its own leaves what that task entered."""
+        began = asyncio.Event()
+
+        async def live() -> None:
+            async with app.router.lifespan_context(app):
+                began.set()
+                await self._ends.wait()
+
+        task = asyncio.ensure_future(live())
+        self._live.append(task)
+        waiting = asyncio.ensure_future(began.wait())
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not began.is_set():
+            await task
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            for app in apps:
-                await stack.enter_async_context(app.router.lifespan_context(app))
-            yield
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        count = len(self._apps)
+        for app in self._apps:
+            await self._begin(app)
+        yield
+        self._ends.set()
+        await asyncio.gather(*self._live)
+        for service in self._services[count:]:
+            service.close()
 
-    handlers = {ApiError: _reported, HTTPException: _refused}
-    return Starlette(routes=[Mount("/", choose)], exception_handlers=handlers, lifespan=lifespan)
+    def _app_of(self, service: TextService) -> FastAPI:
+        """Return the application that answers for one of the services."""
+        # The pages of documentation load scripts from elsewhere.
+        (tools, lifespan), options = assistants_app(service), service.options
+        app = FastAPI(
+            title="ReFactX",
+            version=version("refactx"),
+            docs_url=None,
+            redoc_url=None,
+            lifespan=lifespan,
+            redirect_slashes=False,
+            servers=[{"url": options.root}] if options.root else None,
+        )
+        for router in (
+            chat_router, completions_router, responses_router, facts_router, query_router, sparql_router,
+            feedback_router, translate_router,
+        ):  # fmt: skip
+            app.include_router(router(service))
+        app.include_router(uploads_router(service, self._uploads, self.add))
+        app.include_router(models_router(self._services))
+        app.include_router(state_router(self._services, self._drains))
+        app.include_router(page_router(root=options.root))
+        app.router.routes += tools
+        for kind in (ApiError, RefactxError, Exception):
+            app.add_exception_handler(kind, _reported)
+        app.add_exception_handler(RequestValidationError, _invalid)
+        app.add_exception_handler(HTTPException, _refused)
+        return app
+
+    async def _choose(self, scope: Scope, receive: Receive, send: Send) -> None:
+        services, number = self._services, 0
+        if scope["path"].startswith(("/v1/", "/mcp")):  # else a page, whose scripts ask for what its address names
+            given = QueryParams(scope["query_string"])
+            index, models = given.get("index"), given.getlist("model")
+            found = [number for number, one in enumerate(services) if index in (None, _index_of(one))]
+            if not found:
+                names = ", ".join(dict.fromkeys(str(_index_of(one)) for one in services))
+                raise ApiError(404, f"the server has no index {index!r}: ask for one of {names}", param="index")
+            if scope["method"] == "POST" and scope["path"] in _WITH_MODEL:
+                named, receive = await _model_of(scope, receive)
+                models += [] if named is None else [named]
+            for model in models:
+                known = [(number, services[number].options.variants) for number in found]
+                found = [number for number, names in known if model in names]
+                if not found:
+                    raise no_model(model, dict.fromkeys(name for _, names in known for name in names))
+            number = found[0]
+        await self._apps[number](scope, receive, send)
+
+
+_WITH_MODEL = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
+
+
+def _index_of(service: TextService) -> str | None:
+    return getattr(service.index, "name", None)
 
 
 async def _model_of(scope: Scope, receive: Receive) -> tuple[str | None, Receive]:
@@ -241,14 +290,20 @@ class Connection(H11Protocol):
 class Server(uvicorn.Server):
     """A server of one application. `is_draining`: whether it takes no new texts, because it is about to stop."""
 
-    def __init__(self, services: Sequence[TextService], log: RequestLog, on_start: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        services: Sequence[TextService],
+        log: RequestLog,
+        on_start: Callable[[], object],
+        uploads: Uploads | None = None,
+    ) -> None:
         self.is_draining = False
         self._services, self._log, self._on_start = services, log, on_start
         self._tasks: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         descriptors, options = _descriptors(resource.getrlimit(resource.RLIMIT_NOFILE)[0]), services[0].options
         config = uvicorn.Config(
-            create_app(*services, log=log, drains=lambda: self.is_draining),
+            create_app(*services, log=log, drains=lambda: self.is_draining, uploads=uploads),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -300,12 +355,16 @@ class Server(uvicorn.Server):
 
     def _warm_up(self) -> None:
         for service in self._services:
-            try:
-                service.warm_up()
-            except Exception as error:
-                _log.warning("the model %s could not be warmed up: %s", service.options.name, error)
-                service.is_warm = True
+            _warm_up(service)
         self._log.write("ready")
+
+
+def _warm_up(service: TextService) -> None:
+    try:
+        service.warm_up()
+    except Exception as error:
+        _log.warning("the model %s could not be warmed up: %s", service.options.name, error)
+        service.is_warm = True
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -325,10 +384,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    services: Sequence[TextService], listening: socket.socket, on_start: Callable[[], object] = lambda: None
+    services: Sequence[TextService],
+    listening: socket.socket,
+    on_start: Callable[[], object] = lambda: None,
+    uploads: Uploads | None = None,
 ) -> None:
-    """Answer requests until a signal ends it. `services`: as `create_app` takes them, which share their slots; `on_start`:
-    called when it does."""
+    """Answer requests until a signal ends it. `services`, `uploads`: as `create_app` takes them, where services share their
+    slots; `on_start`: called when it does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError):  # macOS allows fewer than it says
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, _descriptors(hard)), hard))
@@ -336,7 +398,7 @@ def serve(
     handler = LogHandler(log)
     logging.getLogger().addHandler(handler)
     try:
-        Server(services, log, on_start).run(sockets=[listening])
+        Server(services, log, on_start, uploads).run(sockets=[listening])
     finally:
         logging.getLogger().removeHandler(handler)
         for service in services:

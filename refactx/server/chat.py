@@ -557,25 +557,28 @@ class CompletionDocuments(Documents):
 def models_router(services: Sequence[TextService]) -> APIRouter:
     """Return the routes of the models of a server."""
     router, created = APIRouter(), int(time.time())
-    documents: dict[str, Document] = {}
-    for service in services:
-        index = getattr(service.index, "name", None)
-        for name, variant in service.options.variants.items():
-            head = {"id": name, "object": "model", "created": created, "owned_by": "refactx"}
-            documents.setdefault(name, {**head, "refactx": {"index": index, "variant": variant or "facts"}})
 
-    listed = [name for service in services for name in replace(service.options, short="").variants]
+    def documents() -> dict[str, Document]:
+        found: dict[str, Document] = {}
+        for service in services:
+            index = getattr(service.index, "name", None)
+            for name, variant in service.options.variants.items():
+                head = {"id": name, "object": "model", "created": created, "owned_by": "refactx"}
+                found.setdefault(name, {**head, "refactx": {"index": index, "variant": variant or "facts"}})
+        return found
 
     @router.get("/v1/models")
     async def models() -> Document:
         """List the models, each with its variants: with facts, the answer alone, and without facts."""
-        return {"object": "list", "data": [documents[name] for name in listed]}
+        found, listed = documents(), [replace(service.options, short="").variants for service in services]
+        return {"object": "list", "data": [found[name] for names in listed for name in names]}
 
     @router.get("/v1/models/{model:path}")
     async def model(model: str) -> Document:
         """Describe a variant."""
-        if model not in documents:
-            raise no_model(model, documents)
-        return documents[model]
+        found = documents()
+        if model not in found:
+            raise no_model(model, found)
+        return found[model]
 
     return router

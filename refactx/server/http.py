@@ -302,7 +302,8 @@ HEADERS = {
 
 class Gate:
     """The checks before an application. `root`: a path before those of its routes, which proxies may pass on or leave out;
-    `drains`: whether the server is about to stop; `count`: counts requests."""
+    `max_bytes`: of a body, by the path ("": of any other one); `drains`: whether the server is about to stop; `count`:
+    counts requests."""
 
     def __init__(
         self,
@@ -311,7 +312,7 @@ class Gate:
         keys: Sequence[str],
         hosts: Sequence[str] | None,
         root: str,
-        max_bytes: int,
+        max_bytes: Mapping[str, int],
         drains: Callable[[], bool],
         log: RequestLog,
         count: Callable[[str, str, int], None],
@@ -348,7 +349,7 @@ class Gate:
         try:
             refused = self._refusal(scope, headers)
             if refused is None:
-                await self._app(scope, self._bounded(receive), send_with_headers)
+                await self._app(scope, self._bounded(receive, self._most(scope)), send_with_headers)
             else:
                 response = JSONResponse(refused.to_json(), refused.status, headers=refused.headers)
                 await response(scope, receive, send_with_headers)
@@ -386,9 +387,13 @@ class Gate:
         if self._drains() and scope["method"] == "POST":
             return away("the server is about to stop: ask another one, or again when it has started")
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > self._max_bytes:
-            return self._too_large()
+        if not length.isdecimal() or int(length) > self._most(scope):
+            return self._too_large(self._most(scope))
         return None
+
+    def _most(self, scope: Scope) -> int:
+        """Return the most bytes of a body."""
+        return self._max_bytes.get(scope["path"], self._max_bytes[""])
 
     def _knows(self, headers: Headers) -> bool:
         """Return whether a header has a key of ours, in a time that does not depend on which."""
@@ -398,9 +403,9 @@ class Gate:
         found = [hmac.compare_digest(digest, known) for digest in digests for known in self._keys]
         return any(found)
 
-    def _bounded(self, receive: Receive) -> Receive:
+    def _bounded(self, receive: Receive, most: int) -> Receive:
         """Return what receives a body that is not too large and comes in time; else it raises HTTPException."""
-        left, end = self._max_bytes, asyncio.get_running_loop().time() + BODY_SECONDS
+        left, end = most, asyncio.get_running_loop().time() + BODY_SECONDS
         is_whole = False
 
         async def bounded() -> Message:
@@ -415,14 +420,14 @@ class Gate:
                 left -= len(message.get("body", b""))
                 is_whole = not message.get("more_body", False)
                 if left < 0:
-                    error = self._too_large()
+                    error = self._too_large(most)
                     raise HTTPException(error.status, str(error), {"Connection": "close"})
             return message
 
         return bounded
 
-    def _too_large(self) -> ApiError:
-        return ApiError(413, f"the body of the request is too large: send at most {self._max_bytes:,} bytes")
+    def _too_large(self, most: int) -> ApiError:
+        return ApiError(413, f"the body of the request is too large: send at most {most:,} bytes")
 
 
 _UNSAID = frozenset({"/mcp"})

@@ -344,7 +344,7 @@ def _reply(file: Path, root: str) -> Callable[[], Awaitable[Response]]:
 
 def state_router(services: Sequence[TextService], drains: Callable[[], bool]) -> APIRouter:
     """Return the routes of a server's state. `drains`: whether it is about to stop."""
-    router, options, joined = APIRouter(), services[0].options, JoinedMetrics([one.metrics for one in services])
+    router, options = APIRouter(), services[0].options
 
     def failure() -> RefactxError | None:
         return next((error for one in services if (error := one.availability.error) is not None), None)
@@ -354,9 +354,11 @@ def state_router(services: Sequence[TextService], drains: Callable[[], bool]) ->
     async def health() -> Response:
         """Say whether the model writes and the database answers."""
         error = failure()
-        found = {"status": "ok" if error is None else "unavailable", "model": options.name}
+        found: Document = {"status": "ok" if error is None else "unavailable", "model": options.name}
         if options.feedback is not None:
             found["feedback"] = "taken"
+        if options.max_upload:
+            found["max_upload"] = options.max_upload
         found["database"] = "ok" if error is None else "away"
         return JSONResponse(found, 200 if error is None else 503)
 
@@ -375,6 +377,7 @@ def state_router(services: Sequence[TextService], drains: Callable[[], bool]) ->
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Return the figures of the server, as Prometheus reads them."""
+        joined = JoinedMetrics([one.metrics for one in services])
         return Response(generate_latest(joined), media_type=CONTENT_TYPE)
 
     return router

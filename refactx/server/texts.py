@@ -37,7 +37,8 @@ class ServerOptions:
     many seconds running texts may continue after SIGTERM; `keep_alive`: after how many seconds of silence a stream has a
     comment; `refresh`: after how many it shows what was appended to the index and forgotten. `think`: as in
     `refactx.Generation`, for requests that do not say. `logs_text`: whether logs have questions and answers. `feedback`: the
-    file of what people say of answers, None: they are not asked.
+    file of what people say of answers, None: they are not asked. `max_upload`: bytes of a file that becomes an index, 0:
+    none does.
 
     Raises InputError for values out of range.
     """
@@ -52,6 +53,7 @@ class ServerOptions:
     max_waiting: int = option(64, "Let N requests wait.", least=0, group="Limits")
     max_tokens: int = option(MAX_NEW_TOKENS, "At most N tokens per answer.", least=1, group="Limits")
     max_bytes: int = option(1 << 20, "Of a request's body.", least=1, group="Limits")
+    max_upload: int = option(0, "Of a file to make an index of; 0: none.", least=0, metavar="BYTES", group="Limits")
     grace: float = option(30.0, "At SIGTERM, let answers finish.", least=0, metavar="SECONDS", group="Limits")
     keep_alive: float = 15.0
     think: int = option(

@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from support.server.pages import Pages, answer_by_query, ask, assert_accessible
 from support.server.running import Running, running
+from support.server.taking_files import opener_of, taking_files
+from support.servers import DatabaseServer, database
 
 import refactx
 
@@ -81,3 +83,26 @@ def test_a_wrong_answer_is_reported_where_the_server_keeps_that(
     page.get_by_role("button", name="Copy link").wait_for()
     page.wait_for_load_state("networkidle")
     expect(page.get_by_role("button", name="Wrong?")).to_have_count(0)
+
+
+def test_a_table_becomes_an_index_that_is_asked(pages: Pages, database_server: DatabaseServer, tmp_path: Path) -> None:
+    with (
+        database(database_server, "files_page") as url,
+        opener_of(url, tmp_path) as opener,
+        taking_files(opener) as server,
+    ):
+        page = pages.open(server.url)
+        with page.expect_file_chooser() as chooser:
+            page.get_by_role("button", name="New index").click()
+        table = {"name": "our pets.csv", "mimeType": "text/csv", "buffer": b"age;name\n3;Ann\n4;Bo\n"}
+        chooser.value.set_files([table])
+        assert_accessible(page)
+        expect(page.get_by_label("Name of the index")).to_have_value("our pets")
+        page.get_by_label("Name of the index").fill("@")
+        page.get_by_role("button", name="Make the index").click()
+        expect(page.get_by_role("alert")).to_contain_text("at most 100 letters")
+        page.get_by_label("Name of the index").fill("pets")
+        page.get_by_label("Column with the names of the rows").select_option("name")
+        page.get_by_role("button", name="Make the index").click()
+        page.locator("#about-index", has_text="pets (2 facts)").wait_for()
+        assert page.get_by_label("Model").input_value() == "tiny@pets"

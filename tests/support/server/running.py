@@ -16,6 +16,7 @@ from refactx.ask.prompt import Prompt
 from refactx.server import Availability, ServerOptions, TextService, listen
 from refactx.server.app import Server
 from refactx.server.http import RequestLog
+from refactx.server.uploads import Uploads
 from refactx.translate.translator import Translator
 from support.tiny_asker import FACTS, LinkedIndex, chat_tokenizer
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
@@ -79,14 +80,21 @@ def running(
         services.append(
             TextService(service.model, service.model.tokenizer, other, named, prompt=PROMPT, slots=service.slots)
         )
+    with served(services) as server:
+        yield server
+
+
+@contextmanager
+def served(services: Sequence[TextService], uploads: Uploads | None = None) -> Iterator[Running]:
+    """A server of services, which are closed with it."""
     log, started = io.StringIO(), Event()
     with listen("127.0.0.1", 0) as listening:
-        server = Server(services, RequestLog(log), started.set)
+        server = Server(services, RequestLog(log), started.set, uploads)
         thread = Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         started.wait(60)
         try:
-            yield Running(f"http://127.0.0.1:{listening.getsockname()[1]}", service, server, log)
+            yield Running(f"http://127.0.0.1:{listening.getsockname()[1]}", services[0], server, log)
         finally:
             server.should_exit = True
             thread.join(60)

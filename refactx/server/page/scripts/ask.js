@@ -8,6 +8,7 @@ import { address } from "./names.js";
 import { errorNotice } from "./notice.js";
 import { get } from "./server.js";
 import { Turn, questionUrl } from "./turn.js";
+import { offerUploads } from "./upload.js";
 
 const MOST_LINES_HEIGHT = 190; // pixels of the field before it scrolls
 const [main, banner, turnsRoot, form, question, send, stop, compare, renew] = [
@@ -42,6 +43,7 @@ async function begin() {
             banner.replaceChildren(errorNotice(error, begin));
         }
     });
+    offerUploads().catch(() => {}); // the page works without it
     const given = new URLSearchParams(location.search);
     compare.checked = given.has("compare");
     main.toggleAttribute("data-compare", compare.checked);

@@ -19,7 +19,7 @@ export function showChoice(models) {
 }
 
 /** Open the page anew with another model: what it shows is of another index. */
-function choose(name) {
+export function choose(name) {
     keepChoice(name);
     location.assign(location.pathname);
 }

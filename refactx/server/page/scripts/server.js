@@ -34,7 +34,16 @@ export async function post(path, document, signal = undefined) {
 
 /** Send a document, and yield those of the stream that comes back. */
 export async function* stream(path, document, signal) {
-    const reply = await request(path, posted(document, signal));
+    yield* streamed(await request(path, posted(document, signal)));
+}
+
+/** Send a file with parameters, and yield the documents of the stream that comes back. */
+export async function* upload(path, parameters, file) {
+    const given = { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file };
+    yield* streamed(await request(path, given, parameters));
+}
+
+async function* streamed(reply) {
     try {
         for await (const text of events(reply.body)) {
             if (text === "[DONE]") {

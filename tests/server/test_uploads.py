@@ -1,0 +1,144 @@
+"""Files that people send: each becomes an index that the server answers from, or an error and nothing."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import httpx2
+import pytest
+from support.server.running import Running, eventually, said
+from support.server.taking_files import MOST, opener_of, taking_files
+
+from refactx.cli.serve import ServiceOpener
+from refactx.postgres.catalogue import list_indexes
+from refactx.postgres.database import Database
+from refactx.postgres.writing import drop
+
+TABLE = b"name,kind,age\nAnn,dog,3\nBo,cat,4\n"
+TYPE = {"Content-Type": "application/octet-stream"}
+
+
+@pytest.fixture(scope="module")
+def opener(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOpener]:
+    with opener_of(module_url, tmp_path_factory.mktemp("facts")) as made:
+        yield made
+
+
+@pytest.fixture
+def server(opener: ServiceOpener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    """A server whose temporary files are in `tmp_path`."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with taking_files(opener) as started:
+        yield started
+
+
+@pytest.fixture
+def name(opener: ServiceOpener) -> Iterator[str]:
+    """The name of an index that is dropped afterwards."""
+    yield "pets"
+    database = Database(str(opener.db))
+    if "pets" in names_of(opener):
+        with database.connection() as connection:
+            drop(connection, "pets")
+    database.close()
+
+
+def names_of(opener: ServiceOpener) -> set[str]:
+    database = Database(str(opener.db))
+    with database.connection() as connection:
+        found = {entry.name for entry in list_indexes(connection)}
+    database.close()
+    return found
+
+
+def send(server: Running, body: bytes, **given: str) -> httpx2.Response:
+    return httpx2.post(f"{server.url}/v1/indexes", params=given, content=body, headers=TYPE, timeout=60)
+
+
+def documents(reply: httpx2.Response) -> list[dict[str, Any]]:
+    events = [line.removeprefix("data: ") for line in reply.text.splitlines() if line.startswith("data: ")]
+    return [json.loads(event) for event in events if event != "[DONE]"]
+
+
+def test_a_table_becomes_an_index_that_answers(
+    server: Running, opener: ServiceOpener, name: str, tmp_path: Path
+) -> None:
+    reply = send(server, TABLE, name=name, file="../pets of us.csv", subject="name")
+    first, last = documents(reply)
+    assert first == {"stage": "reading", "file": "pets_of_us.csv"}
+    assert last == {"stage": "ready", "index": name, "facts": 4, "model": "tiny@pets"}
+    assert reply.text.endswith("data: [DONE]\n\n")
+    assert list(tmp_path.iterdir()) == []
+    assert "tiny@pets" in {one["id"] for one in server.get("/v1/models").json()["data"]}
+    found = server.get(f"/v1/facts?index={name}&subject=Ann").json()["properties"]
+    assert {one["label"] for one in found} == {"kind", "age"}
+    asked: dict[str, Any] = {"model": "tiny@pets", "messages": said("hello Fact:"), "max_tokens": 40}
+    message: Any = server.openai().chat.completions.create(**asked).choices[0].message
+    assert {fact["subject"]["label"] for fact in message.refactx["facts"]} <= {"Ann", "Bo"}
+    assert server.get("/v1/facts?prefix=<").json()["index"] == "first"
+    assert server.get("/ready").status_code == 200
+    again = documents(send(server, TABLE, name=name, file="pets.csv", subject="name"))[-1]["error"]
+    assert "index 'pets' exists: give another name" in again["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "given", "says"),
+    [
+        (TABLE, {"file": "pets.csv"}, "has no column subject"),
+        (TABLE, {"file": "pets.csv", "subject": "nam"}, "has no column nam"),
+        (b"<a> <b>", {"file": "pets.ttl"}, "pets.ttl"),
+        (b"\x00\x01\x02", {"file": "pets.csv"}, "pets.csv"),
+        (b"", {"file": "pets.csv", "subject": "name"}, "pets.csv"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_and_leaves_nothing(
+    server: Running, opener: ServiceOpener, tmp_path: Path, body: bytes, given: dict[str, str], says: str
+) -> None:
+    error = documents(send(server, body, name="pets", **given))[-1]["error"]
+    assert says in error["message"]
+    assert str(tmp_path) not in error["message"]
+    assert list(tmp_path.iterdir()) == []
+    assert "pets" not in names_of(opener)
+    assert len(server.get("/v1/models").json()["data"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "headers", "name"),
+    [
+        (400, TABLE, TYPE, "a@b"),
+        (400, TABLE, TYPE, " a"),
+        (400, TABLE, TYPE, ""),
+        (415, TABLE, {"Content-Type": "text/plain"}, "pets"),
+        (413, b" " * (MOST + 1), TYPE, "pets"),
+    ],
+)
+def test_requests_that_make_no_index_are_refused(
+    server: Running, tmp_path: Path, status: int, body: bytes, headers: dict[str, str], name: str
+) -> None:
+    reply = httpx2.post(f"{server.url}/v1/indexes", params={"name": name}, content=body, headers=headers, timeout=60)
+    assert (reply.status_code, list(tmp_path.iterdir())) == (status, []), reply.text
+
+
+def test_a_server_without_a_limit_takes_no_files(tiny: Running) -> None:
+    assert "--max-upload BYTES" in send(tiny, TABLE, name="pets").json()["error"]["message"]
+    assert "max_upload" not in tiny.get("/health").json()
+
+
+def test_files_are_taken_one_by_one_and_an_index_is_made_if_its_client_has_gone(
+    opener: ServiceOpener, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    goes = Event()
+    with taking_files(opener, before=lambda: goes.wait(60)) as server:
+        given = {"name": name, "file": "pets.csv", "subject": "name"}
+        sent = httpx2.stream("POST", f"{server.url}/v1/indexes", params=given, content=TABLE, headers=TYPE, timeout=60)
+        with sent as reply:
+            assert json.loads(next(reply.iter_lines()).removeprefix("data: "))["stage"] == "reading"
+            other = send(server, TABLE, name="others")
+            assert (other.status_code, other.headers["Retry-After"]) == (429, "10")
+        goes.set()
+        assert eventually(lambda: server.get(f"/v1/facts?index={name}&prefix=<").status_code == 200)
+        assert eventually(lambda: list(tmp_path.iterdir()) == [])
