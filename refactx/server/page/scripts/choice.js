@@ -3,7 +3,7 @@
 import { element } from "./element.js";
 import { chosen, keepChoice } from "./names.js";
 
-/** Return the name of the model that answers: that which was chosen, else the server's first. `models`: as it lists them. */
+/** Return the name of the model that answers: the chosen one, else the first. `models`: as the server lists them. */
 export function showChoice(models) {
     const names = models.filter((one) => one.refactx?.variant === "facts").map((one) => one.id);
     if (chosen && !names.includes(chosen)) {
