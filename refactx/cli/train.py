@@ -24,12 +24,23 @@ if TYPE_CHECKING:
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), metavar="ADAPTER", help="Folder to write the adapter to."
 )
+@click.option(
+    "--merged", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the model with the adapter in it, too."
+)
 @common.PROMPT
 @common.declared(TrainingOptions)
 @common.split_option("all")
 @common.DB
 def train(
-    file: Path, model: str, index: str, out: Path, prompt: str | None, split: "Split", db: str | None, **given: Any
+    file: Path,
+    model: str,
+    index: str,
+    out: Path,
+    merged: Path | None,
+    prompt: str | None,
+    split: "Split",
+    db: str | None,
+    **given: Any,
 ) -> None:
     """Teach a model to answer out of an index, by questions whose answers are known.
 
@@ -39,9 +50,12 @@ def train(
     from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import check_prompt, load_prompt
     from refactx.index.open import open_index
+    from refactx.models.loading import check_no_folder, save_merged
 
     options = TrainingOptions(**{each.name: given.pop(each.name) for each in fields(TrainingOptions)})
     load_prompt(prompt or "wikidata")  # reports a mistake before anything is loaded
+    if merged is not None:
+        check_no_folder(merged)
     questions = _questions(file, split)
     with open_index(index, db) as opened:
         template = prompt_for(prompt, opened)
@@ -62,6 +76,9 @@ def train(
         f"{out}: learned from {counted(report['trained_on'], 'question')}; loss {report['loss_before']:.4f} before, "
         f"{report['loss']:.4f} now, on {report['kept_aside']:,} kept aside"
     )
+    if merged is not None:
+        save_merged(model, out, merged.absolute())
+        click.echo(f"{merged}: the model with this adapter")
 
 
 def _questions(file: Path, split: "Split") -> "list[Taught]":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings, simplefilter
 
-from refactx.errors import ModelError
+from refactx.errors import InputError, ModelError
 from refactx.fact import counted
 from refactx.lazy import require
 from refactx.models import demo
@@ -115,6 +115,28 @@ def load_model(
         check_adapter(adapter, name, tokenizer)
     model = _load(name, path, lambda source, options: _auto_model(source, options, placed, dtype))
     return model if adapter is None else _adapted(model, adapter, name), tokenizer
+
+
+def check_no_folder(folder: Path) -> None:
+    """Raise InputError if a folder for a merged model has something in it."""
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise InputError(f"{folder} is there already: give another folder for the merged model, or delete it")
+
+
+def save_merged(name: str, adapter: str | Path, folder: Path) -> None:
+    """Write a model with an adapter in its weights, and its tokenizer, to a new folder, which is there once it is whole.
+
+    Raises InputError as `check_no_folder` does, or if it cannot be written, and ModelError as `load_model` does.
+    """
+    check_no_folder(folder)
+    model, tokenizer = load_model(name, device="cpu", adapter=adapter)
+    partial = folder.with_name(f"{folder.name}.partial")
+    try:
+        for part in (model, tokenizer):
+            part.save_pretrained(partial)
+        partial.replace(folder)
+    except OSError as error:
+        raise InputError(f"cannot write {folder} ({error.strerror or error}): give another folder") from error
 
 
 def load_chat_tokenizer(name: str) -> Any:

@@ -324,8 +324,14 @@ def test_the_command_trains_and_ask_takes_the_adapter(
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{out}: learned from 7 questions; loss ")
     assert "7 questions to learn from, 1 kept aside, 0 left out" in done.stderr
-    asked = run_refactx("ask", "p of Ann?", *options, "--adapter", out, "--max-new-tokens", 20)
+    ask = ("ask", "p of Ann?", "--max-new-tokens", 20, *options[2:])
+    asked = run_refactx(*ask, "--model", base, "--adapter", out)
     assert asked.returncode == 0, asked.stderr
+    merged = tmp_path / "merged"
+    again = run_refactx(*train, "--merged", merged)
+    assert again.stdout.splitlines()[-1] == f"{merged}: the model with this adapter"
+    assert run_refactx(*ask, "--model", merged).stdout == asked.stdout
+    assert "merged is there already" in complains(*train, "--merged", merged)
 
 
 @pytest.mark.long
