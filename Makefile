@@ -79,7 +79,8 @@ docs: $(READY) ## the documentation site, into site/; stops at a broken link
 $(CLIENTS)/.ready: Makefile
 	$(PYTHON) -m venv $(CLIENTS)
 	$(CLIENTS)/bin/python -m pip install --disable-pip-version-check --progress-bar off \
-		llm==0.36 langchain-openai==1.7.4 schemathesis==4.32.5
+		langchain==1.5.2 langchain-openai==1.7.4 llm==0.36 openai-agents==0.24.0 'pydantic-ai-slim[openai]==2.68.0' \
+		schemathesis==4.32.5
 	touch $(CLIENTS)/.ready
 
 clean:

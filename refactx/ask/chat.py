@@ -100,7 +100,7 @@ def _options(*, think: bool) -> dict[str, Any]:
 def conversation_ids(
     tokenizer: Any, messages: Sequence[Mapping[str, Any]], *, think: bool = False, tools: Sequence[Any] = ()
 ) -> list[int]:
-    """Return the ids of a conversation up to the beginning of the assistant's turn. The first message is the system's.
+    """Return the ids of a conversation up to the beginning of the assistant's turn.
 
     `tools`: those that the prompt has, as chat templates take them.
 
@@ -109,7 +109,8 @@ def conversation_ids(
     template cannot be used.
     """
     options, messages = _options(think=think) | ({"tools": tools} if tools else {}), [dict(one) for one in messages]
-    if messages[0]["content"].strip() and not _writes(tokenizer, messages, options):
+    has_system = messages[0]["role"] == "system" and bool(messages[0]["content"].strip())
+    if has_system and not _writes(tokenizer, messages, options):
         messages = folded(messages)
     try:
         encoded = tokenizer.apply_chat_template(messages, return_dict=False, **options)
@@ -139,7 +140,7 @@ def without_control(tokenizer: Any, text: str) -> str:
 def _writes(tokenizer: Any, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> bool:
     """Return whether the chat template writes the system message: some raise an error for it, some drop it."""
     try:
-        return messages[0]["content"] in tokenizer.apply_chat_template(messages, tokenize=False, **options)
+        return messages[0]["content"].strip() in tokenizer.apply_chat_template(messages, tokenize=False, **options)
     except Exception:  # TemplateError, and what templates raise themselves
         return False
 

@@ -114,6 +114,13 @@ def test_a_call_comes_when_it_has_to(served: tuple[Running, Script], choice: Any
         assert calls[0][0] == "weather"
 
 
+def test_a_template_may_write_texts_in_a_form_of_its_own() -> None:
+    trimmed = chat_tokenizer(TEMPLATE.replace("(m.content or '')", "(m.content or '') | trim"))
+    for messages in (said("How?\n"), [{"role": "system", "content": "Be brief.\n"}, *said("How?\n")]):
+        plain = [{**one, "content": one["content"].strip()} for one in messages]
+        assert conversation_ids(trimmed, messages) == conversation_ids(trimmed, plain)
+
+
 @pytest.mark.parametrize("choice", ["auto", "none"])
 def test_a_text_comes_without_a_call(served: tuple[Running, Script], choice: str) -> None:
     server, script = served
