@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from refactx.ask.answer import NOT_FOUND, Answer, final_answer
+from refactx.ask.asker import Asker
 from refactx.ask.browse import Checked, browse, check_text
-from refactx.ask.chat import ChatServer, Reply
+from refactx.ask.chat import ChatServer, Reply, ServerRole
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
 from refactx.decoding.thoughts import without_thoughts
-from refactx.engines.served.servers import Usage
+from refactx.engines.loading import ChatOnlyError, EngineOptions, load_language_model
+from refactx.engines.served.servers import KEY, Usage
 from refactx.errors import InputError, RefactxError
 from refactx.fact import counted
 from refactx.index.index import Index
@@ -126,7 +128,9 @@ class CheckedAsker:
         Raises InputError for a question without visible text, and for options of how facts and ids are chosen, which a
         chat API does not take; ModelError as `ChatServer.reply` does, and as `Index.children` does.
         """
-        usual = replace(GREEDY, max_new_tokens=options.max_new_tokens, max_facts=options.max_facts)
+        usual = replace(
+            GREEDY.free if free else GREEDY, max_new_tokens=options.max_new_tokens, max_facts=options.max_facts
+        )
         given = [one.name for one in fields(options) if getattr(options, one.name) != getattr(usual, one.name)]
         if given:
             raise InputError(
@@ -242,6 +246,26 @@ class CheckedAsker:
                 lines.append(line[: found[0].start] + found[0].fact.text + line[found[0].stop :])
                 right.append(found[0])
         return _Reviewed("\n".join(lines), right, wrong)
+
+
+def asker_of(
+    name: str, index: Index | None, engine: EngineOptions, prompt: Prompt, say: Callable[[str], object]
+) -> tuple[Asker | CheckedAsker, Usage | None]:
+    """Return what asks a model, which may be on a server, and what is asked of that server. `say`: told if it only chats.
+
+    Raises as `load_language_model` and `Asker` do; ModelError for a server that only chats, without an index.
+    """
+    try:
+        loaded = load_language_model(name, index, engine)
+        return Asker(loaded, loaded.tokenizer, index, prompt), getattr(loaded, "usage", None)
+    except ChatOnlyError:
+        if index is None or engine.server is None or engine.server.model_url is None:
+            raise
+    url = engine.server.model_url
+    say(f"{url.rpartition('@')[2]} only chats: its facts are checked")
+    role = ServerRole(name="the model", option="--model-url", key=KEY, extra="served")
+    asker = CheckedAsker(ChatServer(name, url, role), index, prompt)
+    return asker, asker.usage
 
 
 def _shown(one: Checked) -> dict[str, Any]:

@@ -35,12 +35,7 @@ from refactx.cli.views import View
 from refactx.errors import InputError, RefactxError, without_password
 
 if TYPE_CHECKING:
-    from refactx.ask.asker import Asker
-    from refactx.ask.checked import CheckedAsker
-    from refactx.ask.prompt import Prompt
-    from refactx.engines.loading import EngineOptions
-    from refactx.engines.served.servers import Usage
-    from refactx.index.index import Index
+    pass
 
 
 @click.command(
@@ -110,14 +105,18 @@ def ask(
         opened = None if free and not is_served else stack.enter_context(open_index(index, db))
         template = prompt_for(prompt, opened)
         notes = check_prompt(template, opened) if opened else []
+        from refactx.ask.checked import asker_of
         from refactx.cli.views import Asking, ask_many, view_of
 
-        asker, usage = _asker_of(model, opened, engine, template)
+        def say(text: str) -> None:
+            click.echo(f"refactx: {text}", err=True)
+
+        asker, usage = asker_of(model, opened, engine, template, say)
         if usage is not None and not as_json:
             stack.callback(lambda: click.echo(f"({usage})", err=True))
         asking = Asking(asker=asker, options=generation, free=free, marker=template.marker)
         for note in notes if prompt and prompt.endswith(".toml") else []:  # the built-in prompts go with any index
-            click.echo(f"refactx: {note}", err=True)
+            say(note)
         view = view_of(asking, as_json, asks=not chat, streams=stream)
         if chat:
             return converse(view, texts)
@@ -140,30 +139,6 @@ def ask(
             f"{len(failed)} of {len(texts)} questions cannot be asked; the first is {failed[0][0]!r}: {failed[0][1]}"
         )
     return None
-
-
-def _asker_of(
-    model: str, index: "Index | None", engine: "EngineOptions", prompt: "Prompt"
-) -> "tuple[Asker | CheckedAsker, Usage | None]":
-    """Return what asks a model, which may be on a server, and what is asked of that server."""
-    from refactx.ask.asker import Asker
-    from refactx.engines.loading import ChatOnlyError, load_language_model
-
-    try:
-        loaded = load_language_model(model, index, engine)
-        return Asker(loaded, loaded.tokenizer, index, prompt), getattr(loaded, "usage", None)
-    except ChatOnlyError:
-        if index is None or engine.server is None or engine.server.model_url is None:
-            raise
-    from refactx.ask.chat import ChatServer, ServerRole
-    from refactx.ask.checked import CheckedAsker
-    from refactx.engines.served.servers import KEY
-
-    url = engine.server.model_url
-    click.echo(f"refactx: {url.rpartition('@')[2]} only chats: its facts are checked", err=True)
-    role = ServerRole(name="the model", option="--model-url", key=KEY, extra="served")
-    asker = CheckedAsker(ChatServer(model, url, role), index, prompt)
-    return asker, asker.usage
 
 
 def _texts(file: Path) -> list[str]:

@@ -242,16 +242,16 @@ class AnswerTask(IndexTask):
                         yield way, question.key, {"answer": answer.to_json()}
 
     def _asks(self) -> dict[str, Ask]:
-        from refactx.ask.asker import Asker
+        from refactx.ask.checked import asker_of
         from refactx.ask.prompt import check_prompt
-        from refactx.engines.loading import load_language_model
 
         prompt, index = self.asking_prompt, self.opened_index
         notes = check_prompt(prompt, index)
-        model = load_language_model(self.model, index, self.engine)
+        say = partial(print, "refactx:", file=sys.stderr)
+        asker, _ = asker_of(self.model, index, self.engine, prompt, say)
         for note in notes if (self.prompt or "").endswith(".toml") else []:  # the built-in prompts go with any index
-            print(f"refactx: {note}", file=sys.stderr)
-        ask = partial(Asker(model, model.tokenizer, index, prompt).ask_all, batch_size=self.batch_size)
+            say(note)
+        ask = partial(asker.ask_all, batch_size=self.batch_size)
         return {
             "grounded": partial(ask, options=self.generation),
             "free": partial(ask, options=self.generation.free, free=True),

@@ -1,8 +1,10 @@
 """`refactx ask --model-url`: a model on a server, one that scores ids and one that only chats."""
 
 import io
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -91,12 +93,26 @@ def test_a_model_that_only_chats_takes_no_options_of_choice(db: str) -> None:
             assert f"{name} was given, and this server only chats" in str(done.exception) + done.output
 
 
-def test_a_model_that_only_chats_is_refused_by_other_commands(db: str) -> None:
+def test_a_model_that_only_chats_is_evaluated_with_its_facts_checked(db: str, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text('{"question": "What is Ann?", "answers": ["b"]}\n')
+    with chat_stub() as server:
+        server.reply = lambda _: "Fact: <Ann> <p> <x> .\nAnswer: b"
+        given = ["eval", questions, "--model", "tiny", "--model-url", server.url, "--db", db, "--out", tmp_path / "run"]
+        done = CliRunner().invoke(cli, [*map(str, given), "--free"])
+    assert done.exit_code == 0, done.output
+    assert "only chats: its facts are checked" in done.stderr
+    (grounded,) = map(json.loads, (tmp_path / "run" / "grounded.jsonl").read_text().splitlines())
+    assert grounded["answer"]["answer"] == "b"
+    assert grounded["answer"]["facts"] == []
+
+
+def test_a_model_that_only_chats_is_refused_by_a_server(db: str) -> None:
     with chat_stub() as server:
         given = ["serve", "--model", "tiny", "--model-url", server.url, "--db", db, "--port", "0"]
         done = CliRunner().invoke(cli, given)
     assert done.exit_code != 0
-    assert "only `refactx ask` works with it" in str(done.exception) + done.output
+    assert "only `refactx ask` and `eval` work with it" in str(done.exception) + done.output
 
 
 def test_a_server_that_is_not_there_is_one_line(db: str) -> None:
