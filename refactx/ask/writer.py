@@ -28,6 +28,7 @@ from refactx.engines.writer import (
     Row,
     Sampler,
     Sampling,
+    ScoreLog,
     TextWriter,
     common_length,
 )
@@ -65,7 +66,7 @@ class WritingOptions:
     texts without facts, as `refactx.selection.plain.Line`, but with the ids after the prompt, and for the likeliest next id.
     `until`: called with the ids so far, int64[rows, length], after each id, ends all texts once it returns True;
     `cancelled`: asked before each pass of the model, ends them once it returns True; `streamer`: gets the ids as that of
-    Transformers' `generate` does.
+    Transformers' `generate` does; if it has `scores`, a `refactx.engines.writer.ScoreLog`, that gets how likely they were.
 
     `thoughts`: the marks of thoughts, None if the model has none: `is_end` and `answer_line` then get the ids after a
     thought, or those so far. The others are for texts with facts, as in `GroundedModel.generate`.
@@ -380,6 +381,7 @@ class _Text:
     def __init__(self, writer: BatchWriter, order: TextRequest, options: WritingOptions, ends: frozenset[int]) -> None:
         self._writer, self._order, self._options, self._ends = writer, order, options, ends
         self._is_stopped = False
+        self._scores: ScoreLog | None = getattr(options.streamer, "scores", None)
         prompt, length = order.prompt, len(order.prompt)
         machine = None if options.free else writer.machine
         if machine is not None:
@@ -456,7 +458,7 @@ class _Text:
             self.row,
             constraint=self._constraint,
             chooser=chooser,
-            picker=Sampler(options.sampling, self._constraint.allowed),
+            picker=Sampler(options.sampling, self._constraint.allowed, self._scores),
             hooks=Hooks(self._is_done, self._put),
             max_length=self._most,
             capabilities=Capabilities(trees=engine.trees, drafts=engine.can_forget),
@@ -497,6 +499,8 @@ class _Text:
         return self._options.answer_line(ids[self._answer_start :].tolist(), likeliest)
 
     def _put(self, token: int) -> None:
+        if self._scores is not None:
+            self._scores.add(token)
         if self._thought is not None:
             row, table = self.row, self._writer.token_bytes
             piece = table[token] if token < len(table) else b""

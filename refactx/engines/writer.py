@@ -11,7 +11,7 @@ requests to the model (`refactx.engines.engine`), and a constraint and a picker 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -223,17 +223,51 @@ class Sampling:
 GREEDY_SAMPLING = Sampling()
 
 
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How likely an id of a text was: `logprob`, in nats, among the ids that might follow, whatever the temperature; and the
+    likeliest of these, `top`. `is_picked`: whether the model picked it; else the index or a rule gave it, and it has 0."""
+
+    token: int
+    logprob: float = 0.0
+    top: tuple[tuple[int, float], ...] = ()
+    is_picked: bool = False
+
+
+class ScoreLog:
+    """The scores of the ids of a text, in their order, each with the `most` likeliest ids."""
+
+    def __init__(self, most: int = 0) -> None:
+        self.found: list[Score] = []
+        self._most, self._picked = most, cast("Score | None", None)
+
+    def pick(self, token: int, logits: Logits, tokens: Tokens | None) -> None:
+        """Note that an id was picked. `logits`: of the ids that might follow, `tokens`, or of all."""
+        scores = logits.astype(np.float64)
+        scores -= scores.max()
+        scores -= np.log(np.exp(scores).sum())
+        ids = np.arange(len(scores)) if tokens is None else tokens
+        order = np.argsort(-scores, kind="stable")[: self._most]
+        top = tuple((int(ids[at]), float(scores[at])) for at in order if np.isfinite(scores[at]))
+        self._picked = Score(token, float(scores[int(np.flatnonzero(ids == token)[0])]), top, is_picked=True)
+
+    def add(self, token: int) -> None:
+        """Add an id of the text: the picked one, or one that the model did not pick."""
+        picked, self._picked = self._picked, None
+        self.found.append(picked if picked is not None and picked.token == token else Score(token))
+
+
 class Sampler:
     """A `refactx.engines.writer.Picker` with random numbers of its own.
 
-    `allowed`: returns the ids that may follow a state, int32[n]; None if any may.
+    `allowed`: returns the ids that may follow a state, int32[n]; None if any may. `log`: takes the scores of picked ids.
 
     >>> Sampler(Sampling()).greedy
     True
     """
 
-    def __init__(self, sampling: Sampling, allowed: Allowed | None = None) -> None:
-        self._sampling, self._allowed = sampling, allowed
+    def __init__(self, sampling: Sampling, allowed: Allowed | None = None, log: ScoreLog | None = None) -> None:
+        self._sampling, self._allowed, self._log = sampling, allowed, log
         self._random = np.random.default_rng(sampling.seed)
 
     @property
@@ -248,7 +282,10 @@ class Sampler:
                 return int(row.written[-1])
             logits = logits[tokens]
         at = int(logits.argmax()) if self.greedy else self._draw(logits)
-        return at if tokens is None else int(tokens[at])
+        token = at if tokens is None else int(tokens[at])
+        if self._log is not None:
+            self._log.pick(token, logits, tokens)
+        return token
 
     def skip(self) -> None:
         """Do nothing: forced ids take no random numbers."""

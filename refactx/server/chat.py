@@ -34,6 +34,7 @@ from refactx.server.tools import Choice, NamedTool, Tool, ToolOrder
 
 MOST_STOPS = 4
 MOST_COPIES = 16
+MOST_LOGPROBS = 20
 
 
 MOST_THOUGHT = 100_000
@@ -328,7 +329,7 @@ class ChatDocuments(Documents):
         message["refactx"] = finished.to_json()
         if finished.calls:
             message |= {"content": None, "tool_calls": [call.to_json() for call in finished.calls]}
-        return {"index": index, "message": message, "logprobs": None, "finish_reason": finished.reason}
+        return {"index": index, "message": message, "logprobs": _logprobs(finished), "finish_reason": finished.reason}
 
     def first(self, index: int) -> list[Document]:
         return [self._chunk({"role": "assistant", "content": ""}, index)]
@@ -355,17 +356,23 @@ class ChatDocuments(Documents):
             self._chunk({"tool_calls": [{"index": number, **call.to_json()}]}, index)
             for number, call in enumerate(finished.calls)
         ]
-        return [*calls, self._chunk(delta, index, finished.reason)]
+        return [*calls, self._chunk(delta, index, finished.reason, _logprobs(finished))]
 
     def end(self, texts: Sequence[Finished]) -> list[Document]:
         if not self._with_usage:
             return []
         return [{**self._head, "object": "chat.completion.chunk", "choices": [], "usage": usage(texts)}]
 
-    def _chunk(self, delta: dict[str, Any], index: int, reason: str | None = None) -> Document:
-        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
+    def _chunk(
+        self, delta: dict[str, Any], index: int, reason: str | None = None, logprobs: Document | None = None
+    ) -> Document:
+        choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
         chunk = {**self._head, "object": "chat.completion.chunk", "choices": [choice]}
         return {**chunk, "usage": None} if self._with_usage else chunk
+
+
+def _logprobs(finished: Finished) -> Document | None:
+    return None if finished.scores is None else {"content": [one.to_json() for one in finished.scores], "refusal": None}
 
 
 class StreamOptions(BaseModel):
@@ -387,6 +394,18 @@ class CompletedRequest(TextRequest):
     def with_usage(self) -> bool:
         """Whether the last chunk of a stream has the numbers of tokens."""
         return bool(self.stream and self.stream_options and self.stream_options.include_usage)
+
+    def scored(self, order: Order, most: int | None, service: TextService) -> Order:
+        """Return an order with the scores of its tokens, of which `most` likeliest ones are told; None: as it is.
+
+        Raises ApiError (400) for a text that is not all of the reply, or is written without an engine.
+        """
+        if most is None:
+            return order
+        is_part = order.answer_alone or order.form is not None or order.calls is not None or order.generation.think > 0
+        if is_part or service.model.engine is None:
+            raise bad_request("logprobs are of whole texts by the model's engine: leave them out here", "logprobs")
+        return replace(order, scores=most)
 
     def copies(self, order: Order) -> list[Order]:
         """Return the orders of `n` texts. Raise ApiError (400) for several that would be the same.
@@ -422,6 +441,8 @@ class ChatRequest(CompletedRequest):
     tools: list[Tool] | None = None
     tool_choice: Choice | None = None
     parallel_tool_calls: bool | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=MOST_LOGPROBS)
 
     @property
     def effort(self) -> str | None:
@@ -470,6 +491,9 @@ def chat_router(service: TextService) -> APIRouter:
             form=form,
             calls=await calls_of(asked.tools, asked.tool_choice, asked.parallel_tool_calls, whole, service),
         )
+        if asked.top_logprobs and not asked.logprobs:
+            raise bad_request("top_logprobs needs logprobs: give both", "top_logprobs")
+        order = asked.scored(order, asked.top_logprobs or 0 if asked.logprobs else None, service)
         documents = ChatDocuments(asked.model, answer_alone=order.answer_alone, with_usage=asked.with_usage)
         return await answered(service, request, asked.copies(order), documents, streams=asked.stream, ends=DONE)
 
@@ -484,6 +508,7 @@ class CompletionRequest(CompletedRequest):
     """A prompt whose continuation is asked for: a text, or ids of the model's tokens."""
 
     prompt: str | list[int] | list[str] | list[list[int]]
+    logprobs: int | None = Field(default=None, ge=0, le=MOST_LOGPROBS)
 
     def text(self) -> str | list[int]:
         """Return the prompt. Raise ApiError (400) if there are several."""
@@ -513,6 +538,7 @@ def completions_router(service: TextService) -> APIRouter:
             free=free,
             stop=stop_texts(asked.stop),
         )
+        order = asked.scored(order, asked.logprobs, service)
         documents = CompletionDocuments(asked.model, with_usage=asked.with_usage)
         return await answered(service, request, asked.copies(order), documents, streams=asked.stream, ends=DONE)
 
@@ -528,7 +554,10 @@ class CompletionDocuments(Documents):
         self._head = {"id": id_, "object": "text_completion", "created": created, "model": model}
 
     def whole(self, texts: Sequence[Finished]) -> Document:
-        choices = [self._choice(text.text, index, text.reason, text.to_json()) for index, text in enumerate(texts)]
+        choices = [
+            self._choice(text.text, index, text.reason, text.to_json(), _listed(text))
+            for index, text in enumerate(texts)
+        ]
         return {**self._head, "choices": choices, "usage": usage(texts)}
 
     def piece(self, delta: Delta, index: int) -> list[Document]:
@@ -538,13 +567,15 @@ class CompletionDocuments(Documents):
         return [self._chunk(self._choice(delta.text, index, None, extra))]
 
     def last(self, finished: Finished, index: int) -> list[Document]:
-        return [self._chunk(self._choice("", index, finished.reason, finished.to_json()))]
+        return [self._chunk(self._choice("", index, finished.reason, finished.to_json(), _listed(finished)))]
 
     def end(self, texts: Sequence[Finished]) -> list[Document]:
         return [{**self._head, "choices": [], "usage": usage(texts)}] if self._with_usage else []
 
-    def _choice(self, text: str, index: int, reason: str | None, extra: dict[str, Any] | None) -> Document:
-        choice: Document = {"index": index, "text": text, "logprobs": None, "finish_reason": reason}
+    def _choice(
+        self, text: str, index: int, reason: str | None, extra: dict[str, Any] | None, logprobs: Document | None = None
+    ) -> Document:
+        choice: Document = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
         if extra is not None:
             choice["refactx"] = extra
         return choice
@@ -552,6 +583,21 @@ class CompletionDocuments(Documents):
     def _chunk(self, choice: Document) -> Document:
         chunk = {**self._head, "choices": [choice]}
         return {**chunk, "usage": None} if self._with_usage else chunk
+
+
+def _listed(finished: Finished) -> Document | None:
+    """Return the scores of a continuation as OpenAI lists them; `refactx.forced`: whether the model did not pick it."""
+    if finished.scores is None:
+        return None
+    return {
+        "tokens": [one.token.decode("utf-8", "replace") for one in finished.scores],
+        "token_logprobs": [one.logprob for one in finished.scores],
+        "top_logprobs": [
+            {token.decode("utf-8", "replace"): value for token, value in one.top} for one in finished.scores
+        ],
+        "text_offset": [one.offset for one in finished.scores],
+        "refactx": {"forced": [not one.is_picked for one in finished.scores]},
+    }
 
 
 def models_router(services: Sequence[TextService]) -> APIRouter:

@@ -24,6 +24,7 @@ from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOp
 from refactx.decoding.states import FactSource
 from refactx.decoding.stream import TextPiece
 from refactx.engines.engine import LanguageModel
+from refactx.engines.writer import ScoreLog
 from refactx.errors import DatabaseError, InputError, ModelError, RefactxError
 from refactx.fact import LinkedFact
 from refactx.index.index import Index
@@ -50,6 +51,7 @@ from refactx.server.texts import (
     Value,
     Work,
     answer_alone,
+    scores_of,
 )
 from refactx.server.tools import ToolOrder, Tools
 from refactx.walks import AnsweredQuery, TreeFacts
@@ -373,7 +375,8 @@ class Order:
 
     `history`, `system`, `free`: as in `Asker.ask`; `stop`: texts that end it, outside of facts; `answer_alone`: what stands
     before the answer is reasoning; `form`: that of the answer, before which all else is reasoning;
-    `calls`: those of tools that may come in place of a text.
+    `calls`: those of tools that may come in place of a text; `scores`: how many likeliest tokens are told at each place,
+    with how likely each one of the text was; None: none.
     """
 
     generation: Generation
@@ -386,6 +389,7 @@ class Order:
     answer_alone: bool = False
     form: JsonForm | None = None
     calls: ToolOrder | None = None
+    scores: int | None = None
 
 
 class TextService:
@@ -504,7 +508,7 @@ class TextService:
         return answer_alone(events, self.prompt.marker) if order.answer_alone else events
 
     async def _events(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
-        stream, facts = CountedStream(), list[CitedFact]()
+        stream, facts = CountedStream(None if order.scores is None else ScoreLog(order.scores)), list[CitedFact]()
         transcripts = Transcripts("" if order.free else self._trigger, order.stop, strips=order.prompt is None)
         work: Work[TextPiece | str, Continuation] = lambda put, stops: self._written(order, stream, put, stops)  # noqa: E731
         async with self.live(work, slot) as live:
@@ -635,6 +639,7 @@ class TextService:
             thought=transcripts.thought.text,
             thought_tokens=written.thought_tokens,
             calls=written.calls,
+            scores=None if stream.scores is None else scores_of(stream.scores.found, self.model.token_bytes, text),
             form=None if order.form is None else written.form.text if written.form else "",
         )
 

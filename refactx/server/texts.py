@@ -7,6 +7,7 @@ a trigger after which no fact may come, are held back until more is known. Stop 
 import asyncio
 import time
 import uuid
+from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import aclosing, suppress
@@ -19,6 +20,7 @@ from refactx.ask.answer import MARKUP, fact_json, marker_start, statement_url
 from refactx.ask.prompt import MAX_NEW_TOKENS, THINK_WORDS
 from refactx.decoding.states import State
 from refactx.decoding.stream import FactStream, TextPiece
+from refactx.engines.writer import Score, ScoreLog
 from refactx.fact import Fact, LinkedFact
 from refactx.options import check_options, option
 from refactx.walks import AnsweredQuery
@@ -150,6 +152,56 @@ class Call:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class TokenScore:
+    """How likely a token of a text was, as `refactx.engines.writer.Score`: the bytes of its `token`, and of others.
+
+    `offset`: where it begins in the text, in code points.
+    """
+
+    token: bytes
+    offset: int
+    logprob: float
+    top: tuple[tuple[bytes, float], ...]
+    is_picked: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as OpenAI's chats have it; `refactx.forced`: the model did not pick the token."""
+        top = [_token_json(token, logprob) for token, logprob in self.top]
+        forced = {} if self.is_picked else {"refactx": {"forced": True}}
+        return {**_token_json(self.token, self.logprob), "top_logprobs": top, **forced}
+
+
+def _token_json(token: bytes, logprob: float) -> dict[str, Any]:
+    return {"token": token.decode("utf-8", "replace"), "logprob": logprob, "bytes": [*token]}
+
+
+def scores_of(scores: Sequence[Score], token_bytes: Sequence[bytes], text: str) -> tuple[TokenScore, ...]:
+    """Return the scores of the tokens of a text. `scores`: with those of tokens before and after it.
+
+    >>> scores = [Score(0), Score(1, -0.5, ((1, -0.5),), True), Score(2)]
+    >>> [(one.token, one.offset) for one in scores_of(scores, [b" ", b"Yes", b""], "Yes")]
+    [(b'Yes', 0)]
+    """
+
+    def piece(token: int) -> bytes:
+        return token_bytes[token] if token < len(token_bytes) else b""
+
+    decoder, whole, starts = getincrementaldecoder("utf-8")("replace"), "", list[int]()
+    for one in scores:
+        starts.append(len(whole))
+        whole += decoder.decode(piece(one.token))
+    whole += decoder.decode(b"", final=True)
+    begin = max(0, whole.find(text))
+    return tuple(
+        TokenScore(
+            own, at - begin, one.logprob, tuple((piece(token), logprob) for token, logprob in one.top), one.is_picked
+        )
+        for one, at in zip(scores, starts, strict=True)
+        if (own := piece(one.token)) and begin <= at < begin + len(text)
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """A text that has ended.
@@ -157,7 +209,8 @@ class Finished:
     `text`: all of it after the `thought`, which took `thought_tokens`; `answer`: its final answer, empty if there is
     none; `answer_start`: where the marker before it begins; `facts`: those in it; `queries`: those in it with their
     answers; `unknown`: whether the answer is that the facts do not tell; `confidence`: as in `refactx.Answer`; `form`: the
-    answer in the form that was asked for, such as JSON, None if none was; `calls`: those of tools, in place of a text.
+    answer in the form that was asked for, such as JSON, None if none was; `calls`: those of tools, in place of a text;
+    `scores`: how likely the tokens of the text were, None if that was not asked for.
     """
 
     text: str
@@ -177,6 +230,7 @@ class Finished:
     thought_tokens: int = 0
     form: str | None = None
     calls: tuple[Call, ...] = ()
+    scores: tuple[TokenScore, ...] | None = None
 
     @property
     def content(self) -> str:
@@ -260,10 +314,12 @@ Event = Delta | Finished
 class CountedStream:
     """A streamer for one text, which counts and passes on what it is given.
 
-    `prompt_tokens`, `tokens`: how many ids the prompt had, and the text so far.
+    `prompt_tokens`, `tokens`: how many ids the prompt had, and the text so far; `scores`: how likely these were, if that is
+    asked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scores: ScoreLog | None = None) -> None:
+        self.scores = scores
         self.prompt_tokens = self.tokens = 0
         self._stream: FactStream | None = None
         self._has_ended = False

@@ -59,7 +59,7 @@ def test_a_streamed_continuation_is_the_whole_one_in_pieces(tiny: Running, model
         {"n": 2},
         {"echo": True},
         {"suffix": "x"},
-        {"logprobs": 1},
+        {"logprobs": 21},
         {"prompt": ["a", "b"]},
         {"prompt": []},
         {"prompt": ""},
