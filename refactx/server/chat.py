@@ -592,8 +592,8 @@ def _listed(finished: Finished) -> Document | None:
     return {
         "tokens": [one.token.decode("utf-8", "replace") for one in finished.scores],
         "token_logprobs": [one.logprob for one in finished.scores],
-        "top_logprobs": [
-            {token.decode("utf-8", "replace"): value for token, value in one.top} for one in finished.scores
+        "top_logprobs": [  # of tokens with the same text, the likeliest stays
+            {token.decode("utf-8", "replace"): value for token, value in reversed(one.top)} for one in finished.scores
         ],
         "text_offset": [one.offset for one in finished.scores],
         "refactx": {"forced": [not one.is_picked for one in finished.scores]},
