@@ -166,7 +166,7 @@ def test_options_are_those_of_generation(tiny: Running) -> None:
     [
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
         ({"response_format": {"type": "json_object"}, "stop": "a"}, "stop"),
-        ({"logprobs": True}, "logprobs"),
+        ({"top_logprobs": 2}, "top_logprobs"),
         ({"logit_bias": {"1": 2}}, "logit_bias"),
         ({"presence_penalty": 0.5}, "presence_penalty"),
         ({"messages": []}, "messages"),

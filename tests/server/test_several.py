@@ -122,6 +122,7 @@ def test_figures_are_of_each_model_once_and_limits_of_all_together(served: Runni
 
 @pytest.mark.long
 def test_what_is_for_one_model_is_refused_for_several(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
     several = ("serve", "--model", "demo", "--model", str(tmp_path / "demo"))
     assert "two models have the name demo" in complains(*several)
     assert "--name is for one model" in complains(*several, "--name", "a")
