@@ -291,7 +291,8 @@ class ServiceOpener:
 
         def build(path: Path, name: str, subject: str) -> None:
             given: dict[str, Any] = {"subject": subject} if subject else {}
-            build_index(name, path, tokenizer=index, db=self.db, inverse=True, **given)
+            work = path.parent / "work"  # which goes with the file
+            build_index(name, path, tokenizer=index, db=self.db, inverse=True, work_dir=work, **given)
 
         def open_made(name: str) -> list["TextService"]:
             made = open_indexes([name], self.db, self.stack)

@@ -56,6 +56,8 @@ def train(
     load_prompt(prompt or "wikidata")  # reports a mistake before anything is loaded
     if merged is not None:
         check_no_folder(merged)
+        if merged.resolve() == out.resolve():
+            raise InputError(f"{merged} was given for the adapter and for the merged model: give another --merged")
     questions = _questions(file, split)
     with open_index(index, db) as opened:
         template = prompt_for(prompt, opened)

@@ -247,7 +247,7 @@ class ScoreLog:
         scores -= scores.max()
         scores -= np.log(np.exp(scores).sum())
         ids = np.arange(len(scores)) if tokens is None else tokens
-        order = np.argsort(-scores, kind="stable")[: self._most]
+        order = np.argsort(-scores, kind="stable")[: self._most] if self._most else ()
         top = tuple((int(ids[at]), float(scores[at])) for at in order if np.isfinite(scores[at]))
         self._picked = Score(token, float(scores[int(np.flatnonzero(ids == token)[0])]), top, is_picked=True)
 

@@ -6,6 +6,7 @@ imported only if it is needed. Every failure is a ModelError of one sentence.
 
 import json
 import logging
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -130,7 +131,10 @@ def save_merged(name: str, adapter: str | Path, folder: Path) -> None:
     """
     check_no_folder(folder)
     model, tokenizer = load_model(name, device="cpu", adapter=adapter)
+    if getattr(model.config, "quantization_config", None) is not None:
+        raise ModelError(f"{name} is quantised, and an adapter is not merged into such weights: use it with --adapter")
     partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
     try:
         for part in (model, tokenizer):
             part.save_pretrained(partial)

@@ -93,7 +93,7 @@ class Chooser:
         self._services, self._drains, self._uploads = list(services), drains, uploads
         self._apps = [self._app_of(service) for service in services]
         self._live, self._ends = list[asyncio.Task[None]](), asyncio.Event()
-        handlers = {ApiError: _reported, HTTPException: _refused}
+        handlers = {ApiError: _reported, HTTPException: _refused, Exception: _reported}
         routes = [Mount("/", self._choose)]
         self.app: ASGIApp = Starlette(routes=routes, exception_handlers=handlers, lifespan=self._lifespan)
         if len(services) == 1 and uploads is None:
@@ -102,8 +102,12 @@ class Chooser:
     async def add(self, service: TextService) -> None:
         """Answer by another service too, which is closed with the others."""
         await asyncio.get_running_loop().run_in_executor(service.lookups, _warm_up, service)
-        app = self._app_of(service)
-        await self._begin(app)
+        try:
+            app = self._app_of(service)
+            await self._begin(app)
+        except BaseException:
+            service.close()
+            raise
         self._services.append(service)
         self._apps.append(app)
 
@@ -117,12 +121,12 @@ class Chooser:
                 await self._ends.wait()
 
         task = asyncio.ensure_future(live())
-        self._live.append(task)
         waiting = asyncio.ensure_future(began.wait())
         await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         if not began.is_set():
             await task
+        self._live.append(task)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -131,7 +135,7 @@ class Chooser:
             await self._begin(app)
         yield
         self._ends.set()
-        await asyncio.gather(*self._live)
+        await asyncio.gather(*self._live, return_exceptions=True)
         for service in self._services[count:]:
             service.close()
 
@@ -153,7 +157,9 @@ class Chooser:
             feedback_router, translate_router,
         ):  # fmt: skip
             app.include_router(router(service))
-        app.include_router(uploads_router(service, self._uploads, self.add))
+        app.include_router(
+            uploads_router(service, self._uploads, self.add, lambda: set(map(_index_of, self._services)))
+        )
         app.include_router(models_router(self._services))
         app.include_router(state_router(self._services, self._drains))
         app.include_router(page_router(root=options.root))
@@ -166,6 +172,7 @@ class Chooser:
 
     async def _choose(self, scope: Scope, receive: Receive, send: Send) -> None:
         services, number = self._services, 0
+        scope.pop("route", None)  # of all paths, which the one that answers replaces
         if scope["path"].startswith(("/v1/", "/mcp")):  # else a page, whose scripts ask for what its address names
             given = QueryParams(scope["query_string"])
             index, models = given.get("index"), given.getlist("model")
@@ -205,7 +212,7 @@ async def _model_of(scope: Scope, receive: Receive) -> tuple[str | None, Receive
 
     try:
         model = json.loads(body)["model"]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         model = None
     return model if isinstance(model, str) else None, again
 
@@ -298,7 +305,7 @@ class Server(uvicorn.Server):
         uploads: Uploads | None = None,
     ) -> None:
         self.is_draining = False
-        self._services, self._log, self._on_start = services, log, on_start
+        self._services, self._log, self._on_start, self._uploads = services, log, on_start, uploads
         self._tasks: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         descriptors, options = _descriptors(resource.getrlimit(resource.RLIMIT_NOFILE)[0]), services[0].options
@@ -349,7 +356,8 @@ class Server(uvicorn.Server):
         slots, grace = self._services[0].slots, self._services[0].options.grace
         self._log.write("stopping", running=slots.running, waiting=slots.waiting, grace=grace)
         deadline = asyncio.get_running_loop().time() + grace
-        while (slots.running or slots.waiting) and asyncio.get_running_loop().time() < deadline:
+        making = asyncio.Lock() if self._uploads is None else self._uploads.lock
+        while (slots.running or slots.waiting or making.locked()) and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(PAUSE)
         self.should_exit = True
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Generation
 from refactx.errors import InputError
@@ -508,7 +508,10 @@ class CompletionRequest(CompletedRequest):
     """A prompt whose continuation is asked for: a text, or ids of the model's tokens."""
 
     prompt: str | list[int] | list[str] | list[list[int]]
-    logprobs: int | None = Field(default=None, ge=0, le=MOST_LOGPROBS)
+    logprobs: Annotated[
+        Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None,
+        BeforeValidator(lambda given: None if given is False else given),
+    ] = None
 
     def text(self) -> str | list[int]:
         """Return the prompt. Raise ApiError (400) if there are several."""

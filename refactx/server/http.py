@@ -75,7 +75,7 @@ def bad_request(message: str, param: str | None = None, code: str | None = None)
 
 def no_model(name: str, known: Iterable[str]) -> ApiError:
     """Return the error of a request for a model that the server does not have. `known`: the names of those it has."""
-    said = f"the model {name!r} does not exist: ask for one of {', '.join(known)}"
+    said = f"the model {name[:500]!r} does not exist: ask for one of {', '.join(known)}"
     return ApiError(404, said, code="model_not_found", param="model")
 
 

@@ -180,8 +180,8 @@ def scores_of(scores: Sequence[Score], token_bytes: Sequence[bytes], text: str) 
     """Return the scores of the tokens of a text. `scores`: with those of tokens before and after it.
 
     >>> scores = [Score(0), Score(1, -0.5, ((1, -0.5),), True), Score(2)]
-    >>> [(one.token, one.offset) for one in scores_of(scores, [b" ", b"Yes", b""], "Yes")]
-    [(b'Yes', 0)]
+    >>> [(one.token, one.offset) for one in scores_of(scores, [b" ", b" Yes", b""], "Yes")]
+    [(b' Yes', 0)]
     """
 
     def piece(token: int) -> bytes:
@@ -192,13 +192,17 @@ def scores_of(scores: Sequence[Score], token_bytes: Sequence[bytes], text: str) 
         starts.append(len(whole))
         whole += decoder.decode(piece(one.token))
     whole += decoder.decode(b"", final=True)
-    begin = max(0, whole.find(text))
+    begin, ends = max(0, whole.find(text)), [*starts[1:], len(whole)]
     return tuple(
         TokenScore(
-            own, at - begin, one.logprob, tuple((piece(token), logprob) for token, logprob in one.top), one.is_picked
+            own,
+            max(0, at - begin),
+            one.logprob,
+            tuple((piece(token), logprob) for token, logprob in one.top),
+            one.is_picked,
         )
-        for one, at in zip(scores, starts, strict=True)
-        if (own := piece(one.token)) and begin <= at < begin + len(text)
+        for one, at, end in zip(scores, starts, ends, strict=False)
+        if (own := piece(one.token)) and at < begin + len(text) and max(end, at + 1) > begin
     )
 
 

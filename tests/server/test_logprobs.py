@@ -82,7 +82,8 @@ def test_chats_have_them_with_bytes(tiny: Running, stream: bool) -> None:
 
 
 def test_without_being_asked_for_there_are_none(tiny: Running) -> None:
-    assert complete(tiny, logprobs=None).choices[0].logprobs is None
+    for nothing in (None, False):
+        assert complete(tiny, logprobs=nothing).choices[0].logprobs is None
     done = tiny.openai().chat.completions.create(model="tiny", messages=said("hello"), max_tokens=5, logprobs=False)  # type: ignore[arg-type]
     assert done.choices[0].logprobs is None
 

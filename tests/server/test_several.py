@@ -103,7 +103,7 @@ def test_what_the_server_does_not_have_is_named(served: Running, path: str, mode
 
 
 def test_bodies_that_cannot_be_read_have_the_errors_of_one_index(served: Running) -> None:
-    for body in (b"{", b"[]", b"\xff", b'{"model": 3, "messages": []}'):
+    for body in (b"{", b"[]", b'{"model": ' + b"[" * 200_000, b"\xff", b'{"model": 3, "messages": []}'):
         reply = httpx2.post(f"{served.url}/v1/chat/completions", content=body, timeout=60)
         assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request_error"), reply.text
     large = httpx2.post(f"{served.url}/v1/chat/completions", content=b" " * (2 << 20), timeout=60)

@@ -1,5 +1,6 @@
 """Files that people send: each becomes an index that the server answers from, or an error and nothing."""
 
+import gzip
 import json
 import tempfile
 from collections.abc import Iterator
@@ -80,8 +81,8 @@ def test_a_table_becomes_an_index_that_answers(
     assert {fact["subject"]["label"] for fact in message.refactx["facts"]} <= {"Ann", "Bo"}
     assert server.get("/v1/facts?prefix=<").json()["index"] == "first"
     assert server.get("/ready").status_code == 200
-    again = documents(send(server, TABLE, name=name, file="pets.csv", subject="name"))[-1]["error"]
-    assert "index 'pets' exists: give another name" in again["message"]
+    again = send(server, TABLE, name=name, file="pets.csv", subject="name")
+    assert (again.status_code, "index 'pets' exists" in again.json()["error"]["message"]) == (409, True)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +114,8 @@ def test_a_file_that_cannot_be_read_is_told_and_leaves_nothing(
         (400, TABLE, TYPE, ""),
         (415, TABLE, {"Content-Type": "text/plain"}, "pets"),
         (413, b" " * (MOST + 1), TYPE, "pets"),
+        (415, gzip.compress(TABLE, mtime=0), TYPE, "pets"),
+        (409, TABLE, TYPE, "first"),
     ],
 )
 def test_requests_that_make_no_index_are_refused(
