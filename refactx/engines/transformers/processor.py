@@ -226,8 +226,9 @@ class FactLogitsProcessor(LogitsProcessor):
         missing = [row for row, state in zip(rows, states, strict=True) if state is None]
         if missing:
             known = self._length  # (the bytes of shorter rows are not in `_prompts` either)
-            are_other = known is None or any(row[: _ID_BYTES * known] not in self._prompts for row in missing)
-            if are_other and self._given_length is None:  # the prompts of another `generate` call, or of the first
+            if self._given_length is None and (
+                known is None or any(row[: _ID_BYTES * known] not in self._prompts for row in missing)
+            ):  # the prompts of another `generate` call, or of the first
                 self.reset()
                 self._length, self._prompts, states = length, frozenset(rows), [None] * len(rows)
             prompt_length = length if self._length is None else self._length
