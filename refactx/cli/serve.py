@@ -127,7 +127,7 @@ def serve(
     """
     for package in ("fastapi", "llguidance", "mcp", "uvicorn", "prometheus_client"):
         require(package, "serve")
-    from refactx.ask.prompt import load_prompt
+    from refactx.ask.prompt import load_prompt, prompt_of
     from refactx.server import listen
     from refactx.server import serve as run
     from refactx.server.http import Slots
@@ -150,7 +150,8 @@ def serve(
         feedback=feedback,
         **given,
     )
-    load_prompt(prompt or "wikidata")  # reports a wrong name before anything is opened
+    taught = prompt_of(given["adapter"], models[0]) if len(models) == 1 else None
+    load_prompt(prompt or taught or "wikidata")  # reports a wrong name before anything is opened
     if feedback is not None:
         feedback.open("ab").close()  # reports at once that it cannot be written
     pack = pack_to_serve(pack_name, run_on)
@@ -161,6 +162,7 @@ def serve(
         opener = ServiceOpener(
             options=options,
             prompt=prompt,
+            taught=taught,
             db=db,
             stack=stack,
             slots=Slots(options.max_running if has_engines else 1, options.max_waiting),
@@ -239,12 +241,13 @@ def load_models(models: Mapping[str, str], indexes: Mapping[str, "Index"], machi
 class ServiceOpener:
     """What the services of a server have in common.
 
-    `prompt`: as `--prompt`; `stack`: closes what they use; `slots`: their limits; `names_index`: whether their names have
-    that of the index.
+    `prompt`: as `--prompt`, by default `taught`, that of the model; `stack`: closes what they use; `slots`: their limits;
+    `names_index`: whether their names have that of the index.
     """
 
     options: ServerOptions
     prompt: str | None
+    taught: str | None
     db: str | None
     stack: ExitStack
     slots: "Slots"
@@ -263,7 +266,7 @@ class ServiceOpener:
             index, options = opened[key], self.options
             if self.names_index:
                 options = replace(options, name=f"{name}@{index.name}", short=name)
-            template = prompt_for(self.prompt, index)
+            template = prompt_for(self.prompt or self.taught, index)
             for note in check_prompt(template, index) if self.prompt and self.prompt.endswith(".toml") else ():
                 click.echo(f"refactx: {note}", err=True)
             ask, close = database_check(key, self.db)

@@ -29,7 +29,7 @@ def opener_of(url: str, folder: Path) -> Iterator[ServiceOpener]:
     options = ServerOptions(name="tiny", max_upload=MOST)
     with ExitStack() as stack:
         yield ServiceOpener(
-            options=options, prompt=str(prompt), db=url, stack=stack, slots=Slots(4, 4), names_index=True
+            options=options, prompt=str(prompt), taught=None, db=url, stack=stack, slots=Slots(4, 4), names_index=True
         )
 
 
