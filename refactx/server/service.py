@@ -14,7 +14,8 @@ from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from refactx.ask.answer import final_answer, marker_start, unlinked
 from refactx.ask.asker import Asker, FactIndex, language_model
@@ -256,19 +257,17 @@ TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 
 
 class Metrics:
-    """The figures of one server. `name`: of the model; `slots`: whose requests are counted; `index`: whose lookups."""
+    """The figures of one service. `model`, `index`: their names."""
 
-    def __init__(self, name: str, slots: Slots, index: Any) -> None:
-        self._registry, self._labels = CollectorRegistry(), {"model_name": name}
-        self._gauge("num_requests_running", "Texts that are being written.").set_function(lambda: slots.running)
-        self._gauge("num_requests_waiting", "Requests that wait for their turn.").set_function(lambda: slots.waiting)
+    def __init__(self, model: str, index: str) -> None:
+        self._registry, self._labels = CollectorRegistry(), {"model_name": model, "index": index}
         self._prompt_tokens = self._counter("prompt_tokens", "Tokens of prompts.")
         self._tokens = self._counter("generation_tokens", "Tokens of texts.")
         self._forced = self._counter("forced_tokens", "Tokens of texts that had no alternative in the index.")
         self._passes = self._counter("forward_passes", "Forward passes of the model, counted for each text.")
         self._facts = self._counter("facts", "Facts in texts.")
         self._success = Counter(
-            "refactx:request_success", "Texts that ended.", ["model_name", "finished_reason"], registry=self._registry
+            "refactx:request_success", "Texts that ended.", [*self._labels, "finished_reason"], registry=self._registry
         )
         self._first = self._histogram("time_to_first_token_seconds", "Until the first token.", SECONDS)
         self._between = self._histogram(
@@ -278,21 +277,13 @@ class Metrics:
         self._translations = Counter(
             "refactx:translations",
             "Questions translated to SPARQL.",
-            ["model_name", "outcome"],
+            [*self._labels, "outcome"],
             registry=self._registry,
         )
         self._translated = self._histogram("translation_seconds", "Until the end of a translation.", SECONDS)
         self._http = Counter(
             "refactx:http_requests", "Requests.", ["method", "path", "status"], registry=self._registry
         )
-        if isinstance(index, Index):
-            figures: dict[tuple[str, str], Callable[[], float]] = {
-                ("lookups", "Queries to the database for parts of the tree."): lambda: index.round_trips,
-                ("lookup_seconds", "Seconds of lookups."): lambda: sum(rows.seconds for rows in index.rows),
-                ("cache_hits", "Lookups that memory answered."): lambda: sum(tree.hits for _, tree in index.segments),
-            }
-            for (figure, about), read in figures.items():
-                self._registry.register(_Read(f"refactx:{figure}", about, name, read))
 
     def record(self, record: Record) -> None:
         """Count a text that has ended."""
@@ -321,49 +312,52 @@ class Metrics:
         """Count a request. `path`: the route, not what the client wrote."""
         self._http.labels(method=method, path=path, status=str(status)).inc()
 
-    def families(self) -> Iterable[Any]:
+    def families(self) -> Iterable[Metric]:
         """Return all figures, each with its samples."""
         return self._registry.collect()
 
-    def _gauge(self, name: str, about: str) -> Gauge:
-        return Gauge(f"refactx:{name}", about, ["model_name"], registry=self._registry).labels(**self._labels)
-
     def _counter(self, name: str, about: str) -> Counter:
-        return Counter(f"refactx:{name}", about, ["model_name"], registry=self._registry).labels(**self._labels)
+        return Counter(f"refactx:{name}", about, [*self._labels], registry=self._registry).labels(**self._labels)
 
     def _histogram(self, name: str, about: str, buckets: tuple[float, ...]) -> Histogram:
-        made = Histogram(f"refactx:{name}", about, ["model_name"], buckets=buckets, registry=self._registry)
+        made = Histogram(f"refactx:{name}", about, [*self._labels], buckets=buckets, registry=self._registry)
         return made.labels(**self._labels)
+
+
+_OF_SLOTS: dict[tuple[str, str], Callable[[Slots], float]] = {
+    ("num_requests_running", "Texts that are being written."): lambda slots: slots.running,
+    ("num_requests_waiting", "Requests that wait for their turn."): lambda slots: slots.waiting,
+}
+_OF_INDEX: dict[tuple[str, str], Callable[[Index], float]] = {
+    ("lookups", "Queries to the database for parts of the tree."): lambda index: index.round_trips,
+    ("lookup_seconds", "Seconds of lookups."): lambda index: sum(rows.seconds for rows in index.rows),
+    ("cache_hits", "Lookups that memory answered."): lambda index: sum(tree.hits for _, tree in index.segments),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedMetrics:
-    """The figures of several services, each with the name of its model."""
+    """The figures of a server: those of its services, and once, those that services share."""
 
-    parts: Sequence[Metrics]
+    services: "Sequence[TextService]"
 
-    def collect(self) -> Iterable[Any]:
+    def collect(self) -> Iterable[Metric]:
         """Return the figures as `prometheus_client` writes them: each once, with the samples of all services."""
-        found: dict[str, Any] = {}
-        for family in (family for part in self.parts for family in part.families()):
+        found: dict[str, Metric] = {}
+        for family in (family for one in self.services for family in one.metrics.families()):
             found.setdefault(family.name, family)
             if found[family.name] is not family:
                 found[family.name].samples.extend(family.samples)
-        return found.values()
-
-
-class _Read:
-    """A counter whose value is asked for."""
-
-    def __init__(self, name: str, about: str, model: str, read: Callable[[], float]) -> None:
-        self._name, self._about, self._model, self._read = name, about, model, read
-
-    def collect(self) -> Any:
-        from prometheus_client.core import CounterMetricFamily
-
-        family = CounterMetricFamily(self._name, self._about, labels=["model_name"])
-        family.add_metric([self._model], float(self._read()))
-        yield family
+        yield from found.values()
+        all_slots = {id(one.slots): one.slots for one in self.services}.values()
+        for (name, about), number in _OF_SLOTS.items():
+            yield GaugeMetricFamily(f"refactx:{name}", about, sum(map(number, all_slots)))
+        indexes = {one.index.name: one.index for one in self.services if isinstance(one.index, Index)}
+        for (name, about), read in _OF_INDEX.items() if indexes else ():
+            counted = CounterMetricFamily(f"refactx:{name}", about, labels=["index"])
+            for name_of_index, index in indexes.items():
+                counted.add_metric([name_of_index], float(read(index)))
+            yield counted
 
 
 LOOKUP_THREADS = 4
@@ -419,7 +413,7 @@ class TextService:
         self.availability = availability or Availability(None)
         # Models without an engine write one text at a time.
         self.slots = slots or Slots(1 if self.model.engine is None else options.max_running, options.max_waiting)
-        self.metrics = Metrics(options.name, self.slots, index)
+        self.metrics = Metrics(options.short or options.name, getattr(index, "name", ""))
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
         """The facts as queries need them; None if they are in no database."""
