@@ -419,7 +419,7 @@ class TextService:
         """The facts as queries need them; None if they are in no database."""
         self._following = Following(index, self.availability, options.refresh) if isinstance(index, Index) else None
         self._continuing, self.forms = Continuing(self.model, tokenizer, index), Forms(self.model, self.asker)
-        self.tools = Tools(self.model, self.forms, options.name)
+        self.tools = Tools(self.model, self.forms, index, options.name)
         self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")
         self.lookups = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="refactx-facts")
 
@@ -533,14 +533,21 @@ class TextService:
     ) -> Continuation:
         """Write a text, in a thread. What stands before a form may take half of the tokens."""
         generation, form = order.generation, cast("WrittenForm | None", None)
-        think = None if order.prompt is not None else generation.think
-        stream.begin(self.asker.stream(put, order.free, think=think))
         if order.prompt is not None:
+            stream.begin(self.asker.stream(put, order.free, think=None))
             return self._continuing.write(order.prompt, generation, order.free, stream, stops)
         if order.calls is not None:
-            called = self._called(order.calls, generation, stream, stops)
-            if called.calls or order.calls.is_required or stops():
-                return called
+            stream.begin(self.asker.stream(put, order.free, think=None))
+            called = self.tools.write(order.calls, generation, stream, stops, free=order.free)
+            if called is not None:
+                calls, text = called
+                return Continuation(
+                    reason="tool_calls" if calls else "length",
+                    forced_tokens=text.forced,
+                    forward_passes=text.passes,
+                    calls=tuple(calls),
+                )
+        stream.begin(self.asker.stream(put, order.free, think=generation.think))
         most = generation.max_new_tokens
         answer = self.asker.ask(
             order.question,
@@ -570,20 +577,6 @@ class TextService:
             turns_left_out=answer.turns_left_out,
             thought_tokens=answer.thought_tokens,
             form=form,
-        )
-
-    def _called(
-        self, order: ToolOrder, generation: Generation, stream: CountedStream, stops: Callable[[], bool]
-    ) -> Continuation:
-        """Write the calls that a text is; the model may make none."""
-        size, calls, written = self.tools.write(order, generation, stops)
-        if calls or order.is_required:
-            stream.prompt_tokens, stream.tokens = size, len(written.ids)
-        return Continuation(
-            reason="tool_calls" if calls else "length",
-            forced_tokens=written.forced,
-            forward_passes=written.passes,
-            calls=tuple(calls),
         )
 
     async def _delta(self, passed: Chunk, facts: list[CitedFact]) -> Delta:
@@ -632,7 +625,7 @@ class TextService:
             turns_left_out=written.turns_left_out,
             thought=transcripts.thought.text,
             thought_tokens=written.thought_tokens,
-            calls=written.calls,
+            calls=() if transcript.is_stopped else written.calls,
             scores=None if stream.scores is None else scores_of(stream.scores.found, self.model.token_bytes, text),
             form=None if order.form is None else written.form.text if written.form else "",
         )
