@@ -58,6 +58,7 @@ from refactx.server.tools import ToolOrder, Tools
 from refactx.walks import AnsweredQuery, TreeFacts
 
 if TYPE_CHECKING:
+    from refactx.postgres.database import Database
     from refactx.translate.translator import Translator
 
 
@@ -68,81 +69,10 @@ USUAL_SECONDS, AWAY_SECONDS = 2.0, 0.5
 LIMITS = Limits(lookup=2.0, outage=0.0)
 
 
-class Availability:
-    """The state of a database. `ask`: raises RefactxError if it does not answer; None: there is no database.
-
-    Requests are refused at once while it is away, instead of waiting for it; the embedded server is started again.
-    """
-
-    def __init__(self, ask: Callable[[], object] | None) -> None:
-        self._ask, self._stop = ask, Flag()
-        self._error: RefactxError | None = None
-        self._since = monotonic()
-        self._thread = Thread(target=self._watch, name="refactx-database", daemon=True)
-        if ask is not None:
-            self._thread.start()
-
-    @property
-    def error(self) -> RefactxError | None:
-        """Why the database does not answer; None if it does."""
-        return self._error
-
-    def check(self) -> None:
-        """Raise ApiError (503) while the database does not answer."""
-        if (error := self._error) is not None:
-            raise api_error(DatabaseError(str(error)))
-
-    def note(self, error: BaseException) -> None:
-        """Take note of the error of a request: if it is that the database is away, others are refused from now on."""
-        if isinstance(error, DatabaseError) and self._ask is not None:
-            self._error = error
-
-    def close(self) -> None:
-        """Ask no more."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(math.ceil(LIMITS.lookup or 0) + 2)
-
-    def _watch(self) -> None:
-        while not self._stop.wait(USUAL_SECONDS if self._error is None else AWAY_SECONDS):
-            before, self._error = self._error, self._asked()
-            if (before is None) != (self._error is None):
-                seconds, self._since = monotonic() - self._since, monotonic()
-                state = "answers again" if self._error is None else f"does not answer ({self._error})"
-                _log.warning("the database %s, after %.1f s", state, seconds)
-
-    def _asked(self) -> RefactxError | None:
-        try:
-            if self._ask is not None:
-                self._ask()
-        except RefactxError as error:
-            return error
-        return None
-
-
-def database_check(index: str, db: str | None) -> tuple[Callable[[], object] | None, Callable[[], object]]:
-    """Return what asks the database whether it has an index (None if the index is a file), and what ends the use of the
-    database.
-
-    Raises DatabaseError if it cannot be reached now.
-    """
-    if is_file_name(index):
-        return None, lambda: None
-    from refactx.postgres.catalogue import find_index  # psycopg, which a file does not need
-
-    database, release = connect(db, LIMITS)
-
-    def close() -> None:
-        database.close()
-        release()
-
-    return (lambda: find_index(database, index)), close
-
-
 class Following:
     """A thread that refreshes an index every few `seconds`, while its database answers. Close it."""
 
-    def __init__(self, index: Index, availability: Availability, seconds: float) -> None:
+    def __init__(self, index: Index, availability: "Availability", seconds: float) -> None:
         self._index, self._availability, self._seconds = index, availability, seconds
         self._stop, self._reported = Flag(), ""
         self._thread = Thread(target=self._follow, name="refactx-following", daemon=True)
@@ -166,6 +96,92 @@ class Following:
             if (text := f"{type(error).__name__}: {error}") != self._reported:
                 self._reported = text
                 _log.warning("the index cannot be refreshed: %s", error)
+
+
+class Availability:
+    """The state of a database. `ask`: raises RefactxError if it does not answer; None: there is no database. Services of one
+    index may share it.
+
+    Requests are refused at once while it is away, instead of waiting for it; the embedded server is started again.
+    """
+
+    def __init__(self, ask: Callable[[], object] | None) -> None:
+        self._ask, self._stop = ask, Flag()
+        self._error: RefactxError | None = None
+        self._since, self._followed = monotonic(), dict[int, Following]()
+        self._thread = Thread(target=self._watch, name="refactx-database", daemon=True)
+        if ask is not None:
+            self._thread.start()
+
+    @property
+    def error(self) -> RefactxError | None:
+        """Why the database does not answer; None if it does."""
+        return self._error
+
+    def check(self) -> None:
+        """Raise ApiError (503) while the database does not answer."""
+        if (error := self._error) is not None:
+            raise api_error(DatabaseError(str(error)))
+
+    def note(self, error: BaseException) -> None:
+        """Take note of the error of a request: if it is that the database is away, others are refused from now on."""
+        if isinstance(error, DatabaseError) and self._ask is not None:
+            self._error = error
+
+    def follow(self, index: Index, seconds: float) -> None:
+        """Refresh an index every few `seconds`, once for all that follow it here, while the database answers."""
+        if id(index) not in self._followed:
+            self._followed[id(index)] = Following(index, self, seconds)
+
+    def close(self) -> None:
+        """Ask no more, and refresh nothing."""
+        for following in self._followed.values():
+            following.close()
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(math.ceil(LIMITS.lookup or 0) + 2)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(USUAL_SECONDS if self._error is None else AWAY_SECONDS):
+            before, self._error = self._error, self._asked()
+            if (before is None) != (self._error is None):
+                seconds, self._since = monotonic() - self._since, monotonic()
+                state = "answers again" if self._error is None else f"does not answer ({self._error})"
+                _log.warning("the database %s, after %.1f s", state, seconds)
+
+    def _asked(self) -> RefactxError | None:
+        try:
+            if self._ask is not None:
+                self._ask()
+        except RefactxError as error:
+            return error
+        return None
+
+
+class DatabaseChecks:
+    """Questions to a database, over connections that all share, which are opened when the first is needed. Close it."""
+
+    def __init__(self, db: str | None) -> None:
+        self._db, self._opened = db, cast("tuple[Database, Callable[[], object]] | None", None)
+
+    def of(self, index: str) -> Callable[[], object] | None:
+        """Return what asks the database whether it has an index; None if the index is a file.
+
+        Raises DatabaseError if it cannot be reached now.
+        """
+        if is_file_name(index):
+            return None
+        from refactx.postgres.catalogue import find_index  # psycopg, which a file does not need
+
+        self._opened = self._opened or connect(self._db, LIMITS)
+        database, _ = self._opened
+        return lambda: find_index(database, index)
+
+    def close(self) -> None:
+        if self._opened is not None:
+            database, release = self._opened
+            database.close()
+            release()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -417,7 +433,8 @@ class TextService:
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
         """The facts as queries need them; None if they are in no database."""
-        self._following = Following(index, self.availability, options.refresh) if isinstance(index, Index) else None
+        if isinstance(index, Index):
+            self.availability.follow(index, options.refresh)
         self._continuing, self.forms = Continuing(self.model, tokenizer, index), Forms(self.model, self.asker)
         self.tools = Tools(self.model, self.forms, index, options.name)
         self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")
@@ -432,8 +449,6 @@ class TextService:
         """End its threads, which must have nothing to do any more."""
         self._writers.shutdown(wait=False, cancel_futures=True)
         self.lookups.shutdown(wait=False, cancel_futures=True)
-        if self._following is not None:
-            self._following.close()
         self.availability.close()
 
     def take_slot(self, order: Order) -> Slot:
