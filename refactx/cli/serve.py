@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from refactx.engines.engine import LanguageModel
     from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index
-    from refactx.server import TextService
+    from refactx.server import DatabaseChecks, TextService
     from refactx.server.http import Slots
     from refactx.server.uploads import Uploads
     from refactx.translate.pack import Pack
@@ -259,9 +260,9 @@ class ServiceOpener:
         """Return a service for each pair of `load_models`. `translator`: of the first one."""
         from refactx.ask.examples import prompt_for
         from refactx.ask.prompt import check_prompt
-        from refactx.server import Availability, TextService, database_check
+        from refactx.server import Availability, TextService
 
-        found = list[TextService]()
+        found, availabilities = list[TextService](), {key: Availability(self._checks.of(key)) for key in opened}
         for name, loaded, key in pairs:
             index, options = opened[key], self.options
             if self.names_index:
@@ -269,20 +270,26 @@ class ServiceOpener:
             template = prompt_for(self.prompt or self.taught, index)
             for note in check_prompt(template, index) if self.prompt and self.prompt.endswith(".toml") else ():
                 click.echo(f"refactx: {note}", err=True)
-            ask, close = database_check(key, self.db)
-            self.stack.callback(close)
             service = TextService(
                 loaded,
                 loaded.tokenizer,
                 index,
                 options,
                 prompt=template,
-                availability=Availability(ask),
+                availability=availabilities[key],
                 translator=None if found else translator,
                 slots=self.slots,
             )
             found.append(service)
         return found
+
+    @cached_property
+    def _checks(self) -> "DatabaseChecks":
+        from refactx.server import DatabaseChecks
+
+        checks = DatabaseChecks(self.db)
+        self.stack.callback(checks.close)
+        return checks
 
     def uploads(self, pairs: Sequence[Pair], index: "Index") -> "Uploads":
         """Return how files become indexes for the models of an index."""

@@ -328,7 +328,10 @@ class ChatDocuments(Documents):
         message["annotations"] = [nested(one) for one in citations_of(finished, answer_alone=self._answer_alone)]
         message["refactx"] = finished.to_json()
         if finished.calls:
-            message |= {"content": None, "tool_calls": [call.to_json() for call in finished.calls]}
+            message |= {
+                "content": message["content"] or None,
+                "tool_calls": [call.to_json() for call in finished.calls],
+            }
         return {"index": index, "message": message, "logprobs": _logprobs(finished), "finish_reason": finished.reason}
 
     def first(self, index: int) -> list[Document]:

@@ -377,8 +377,7 @@ def state_router(services: Sequence[TextService], drains: Callable[[], bool]) ->
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Return the figures of the server, as Prometheus reads them."""
-        joined = JoinedMetrics([one.metrics for one in services])
-        return Response(generate_latest(joined), media_type=CONTENT_TYPE)
+        return Response(generate_latest(JoinedMetrics(services)), media_type=CONTENT_TYPE)
 
     return router
 

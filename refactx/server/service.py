@@ -14,7 +14,8 @@ from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from refactx.ask.answer import final_answer, marker_start, unlinked
 from refactx.ask.asker import Asker, FactIndex, language_model
@@ -57,6 +58,7 @@ from refactx.server.tools import ToolOrder, Tools
 from refactx.walks import AnsweredQuery, TreeFacts
 
 if TYPE_CHECKING:
+    from refactx.postgres.database import Database
     from refactx.translate.translator import Translator
 
 
@@ -67,81 +69,10 @@ USUAL_SECONDS, AWAY_SECONDS = 2.0, 0.5
 LIMITS = Limits(lookup=2.0, outage=0.0)
 
 
-class Availability:
-    """The state of a database. `ask`: raises RefactxError if it does not answer; None: there is no database.
-
-    Requests are refused at once while it is away, instead of waiting for it; the embedded server is started again.
-    """
-
-    def __init__(self, ask: Callable[[], object] | None) -> None:
-        self._ask, self._stop = ask, Flag()
-        self._error: RefactxError | None = None
-        self._since = monotonic()
-        self._thread = Thread(target=self._watch, name="refactx-database", daemon=True)
-        if ask is not None:
-            self._thread.start()
-
-    @property
-    def error(self) -> RefactxError | None:
-        """Why the database does not answer; None if it does."""
-        return self._error
-
-    def check(self) -> None:
-        """Raise ApiError (503) while the database does not answer."""
-        if (error := self._error) is not None:
-            raise api_error(DatabaseError(str(error)))
-
-    def note(self, error: BaseException) -> None:
-        """Take note of the error of a request: if it is that the database is away, others are refused from now on."""
-        if isinstance(error, DatabaseError) and self._ask is not None:
-            self._error = error
-
-    def close(self) -> None:
-        """Ask no more."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(math.ceil(LIMITS.lookup or 0) + 2)
-
-    def _watch(self) -> None:
-        while not self._stop.wait(USUAL_SECONDS if self._error is None else AWAY_SECONDS):
-            before, self._error = self._error, self._asked()
-            if (before is None) != (self._error is None):
-                seconds, self._since = monotonic() - self._since, monotonic()
-                state = "answers again" if self._error is None else f"does not answer ({self._error})"
-                _log.warning("the database %s, after %.1f s", state, seconds)
-
-    def _asked(self) -> RefactxError | None:
-        try:
-            if self._ask is not None:
-                self._ask()
-        except RefactxError as error:
-            return error
-        return None
-
-
-def database_check(index: str, db: str | None) -> tuple[Callable[[], object] | None, Callable[[], object]]:
-    """Return what asks the database whether it has an index (None if the index is a file), and what ends the use of the
-    database.
-
-    Raises DatabaseError if it cannot be reached now.
-    """
-    if is_file_name(index):
-        return None, lambda: None
-    from refactx.postgres.catalogue import find_index  # psycopg, which a file does not need
-
-    database, release = connect(db, LIMITS)
-
-    def close() -> None:
-        database.close()
-        release()
-
-    return (lambda: find_index(database, index)), close
-
-
 class Following:
     """A thread that refreshes an index every few `seconds`, while its database answers. Close it."""
 
-    def __init__(self, index: Index, availability: Availability, seconds: float) -> None:
+    def __init__(self, index: Index, availability: "Availability", seconds: float) -> None:
         self._index, self._availability, self._seconds = index, availability, seconds
         self._stop, self._reported = Flag(), ""
         self._thread = Thread(target=self._follow, name="refactx-following", daemon=True)
@@ -165,6 +96,92 @@ class Following:
             if (text := f"{type(error).__name__}: {error}") != self._reported:
                 self._reported = text
                 _log.warning("the index cannot be refreshed: %s", error)
+
+
+class Availability:
+    """The state of a database. `ask`: raises RefactxError if it does not answer; None: there is no database. Services of one
+    index may share it.
+
+    Requests are refused at once while it is away, instead of waiting for it; the embedded server is started again.
+    """
+
+    def __init__(self, ask: Callable[[], object] | None) -> None:
+        self._ask, self._stop = ask, Flag()
+        self._error: RefactxError | None = None
+        self._since, self._followed = monotonic(), dict[int, Following]()
+        self._thread = Thread(target=self._watch, name="refactx-database", daemon=True)
+        if ask is not None:
+            self._thread.start()
+
+    @property
+    def error(self) -> RefactxError | None:
+        """Why the database does not answer; None if it does."""
+        return self._error
+
+    def check(self) -> None:
+        """Raise ApiError (503) while the database does not answer."""
+        if (error := self._error) is not None:
+            raise api_error(DatabaseError(str(error)))
+
+    def note(self, error: BaseException) -> None:
+        """Take note of the error of a request: if it is that the database is away, others are refused from now on."""
+        if isinstance(error, DatabaseError) and self._ask is not None:
+            self._error = error
+
+    def follow(self, index: Index, seconds: float) -> None:
+        """Refresh an index every few `seconds`, once for all that follow it here, while the database answers."""
+        if id(index) not in self._followed:
+            self._followed[id(index)] = Following(index, self, seconds)
+
+    def close(self) -> None:
+        """Ask no more, and refresh nothing."""
+        for following in self._followed.values():
+            following.close()
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(math.ceil(LIMITS.lookup or 0) + 2)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(USUAL_SECONDS if self._error is None else AWAY_SECONDS):
+            before, self._error = self._error, self._asked()
+            if (before is None) != (self._error is None):
+                seconds, self._since = monotonic() - self._since, monotonic()
+                state = "answers again" if self._error is None else f"does not answer ({self._error})"
+                _log.warning("the database %s, after %.1f s", state, seconds)
+
+    def _asked(self) -> RefactxError | None:
+        try:
+            if self._ask is not None:
+                self._ask()
+        except RefactxError as error:
+            return error
+        return None
+
+
+class DatabaseChecks:
+    """Questions to a database, over connections that all share, which are opened when the first is needed. Close it."""
+
+    def __init__(self, db: str | None) -> None:
+        self._db, self._opened = db, cast("tuple[Database, Callable[[], object]] | None", None)
+
+    def of(self, index: str) -> Callable[[], object] | None:
+        """Return what asks the database whether it has an index; None if the index is a file.
+
+        Raises DatabaseError if it cannot be reached now.
+        """
+        if is_file_name(index):
+            return None
+        from refactx.postgres.catalogue import find_index  # psycopg, which a file does not need
+
+        self._opened = self._opened or connect(self._db, LIMITS)
+        database, _ = self._opened
+        return lambda: find_index(database, index)
+
+    def close(self) -> None:
+        if self._opened is not None:
+            database, release = self._opened
+            database.close()
+            release()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,19 +273,17 @@ TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 
 
 class Metrics:
-    """The figures of one server. `name`: of the model; `slots`: whose requests are counted; `index`: whose lookups."""
+    """The figures of one service. `model`, `index`: their names."""
 
-    def __init__(self, name: str, slots: Slots, index: Any) -> None:
-        self._registry, self._labels = CollectorRegistry(), {"model_name": name}
-        self._gauge("num_requests_running", "Texts that are being written.").set_function(lambda: slots.running)
-        self._gauge("num_requests_waiting", "Requests that wait for their turn.").set_function(lambda: slots.waiting)
+    def __init__(self, model: str, index: str) -> None:
+        self._registry, self._labels = CollectorRegistry(), {"model_name": model, "index": index}
         self._prompt_tokens = self._counter("prompt_tokens", "Tokens of prompts.")
         self._tokens = self._counter("generation_tokens", "Tokens of texts.")
         self._forced = self._counter("forced_tokens", "Tokens of texts that had no alternative in the index.")
         self._passes = self._counter("forward_passes", "Forward passes of the model, counted for each text.")
         self._facts = self._counter("facts", "Facts in texts.")
         self._success = Counter(
-            "refactx:request_success", "Texts that ended.", ["model_name", "finished_reason"], registry=self._registry
+            "refactx:request_success", "Texts that ended.", [*self._labels, "finished_reason"], registry=self._registry
         )
         self._first = self._histogram("time_to_first_token_seconds", "Until the first token.", SECONDS)
         self._between = self._histogram(
@@ -278,21 +293,13 @@ class Metrics:
         self._translations = Counter(
             "refactx:translations",
             "Questions translated to SPARQL.",
-            ["model_name", "outcome"],
+            [*self._labels, "outcome"],
             registry=self._registry,
         )
         self._translated = self._histogram("translation_seconds", "Until the end of a translation.", SECONDS)
         self._http = Counter(
             "refactx:http_requests", "Requests.", ["method", "path", "status"], registry=self._registry
         )
-        if isinstance(index, Index):
-            figures: dict[tuple[str, str], Callable[[], float]] = {
-                ("lookups", "Queries to the database for parts of the tree."): lambda: index.round_trips,
-                ("lookup_seconds", "Seconds of lookups."): lambda: sum(rows.seconds for rows in index.rows),
-                ("cache_hits", "Lookups that memory answered."): lambda: sum(tree.hits for _, tree in index.segments),
-            }
-            for (figure, about), read in figures.items():
-                self._registry.register(_Read(f"refactx:{figure}", about, name, read))
 
     def record(self, record: Record) -> None:
         """Count a text that has ended."""
@@ -321,49 +328,52 @@ class Metrics:
         """Count a request. `path`: the route, not what the client wrote."""
         self._http.labels(method=method, path=path, status=str(status)).inc()
 
-    def families(self) -> Iterable[Any]:
+    def families(self) -> Iterable[Metric]:
         """Return all figures, each with its samples."""
         return self._registry.collect()
 
-    def _gauge(self, name: str, about: str) -> Gauge:
-        return Gauge(f"refactx:{name}", about, ["model_name"], registry=self._registry).labels(**self._labels)
-
     def _counter(self, name: str, about: str) -> Counter:
-        return Counter(f"refactx:{name}", about, ["model_name"], registry=self._registry).labels(**self._labels)
+        return Counter(f"refactx:{name}", about, [*self._labels], registry=self._registry).labels(**self._labels)
 
     def _histogram(self, name: str, about: str, buckets: tuple[float, ...]) -> Histogram:
-        made = Histogram(f"refactx:{name}", about, ["model_name"], buckets=buckets, registry=self._registry)
+        made = Histogram(f"refactx:{name}", about, [*self._labels], buckets=buckets, registry=self._registry)
         return made.labels(**self._labels)
+
+
+_OF_SLOTS: dict[tuple[str, str], Callable[[Slots], float]] = {
+    ("num_requests_running", "Texts that are being written."): lambda slots: slots.running,
+    ("num_requests_waiting", "Requests that wait for their turn."): lambda slots: slots.waiting,
+}
+_OF_INDEX: dict[tuple[str, str], Callable[[Index], float]] = {
+    ("lookups", "Queries to the database for parts of the tree."): lambda index: index.round_trips,
+    ("lookup_seconds", "Seconds of lookups."): lambda index: sum(rows.seconds for rows in index.rows),
+    ("cache_hits", "Lookups that memory answered."): lambda index: sum(tree.hits for _, tree in index.segments),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedMetrics:
-    """The figures of several services, each with the name of its model."""
+    """The figures of a server: those of its services, and once, those that services share."""
 
-    parts: Sequence[Metrics]
+    services: "Sequence[TextService]"
 
-    def collect(self) -> Iterable[Any]:
+    def collect(self) -> Iterable[Metric]:
         """Return the figures as `prometheus_client` writes them: each once, with the samples of all services."""
-        found: dict[str, Any] = {}
-        for family in (family for part in self.parts for family in part.families()):
+        found: dict[str, Metric] = {}
+        for family in (family for one in self.services for family in one.metrics.families()):
             found.setdefault(family.name, family)
             if found[family.name] is not family:
                 found[family.name].samples.extend(family.samples)
-        return found.values()
-
-
-class _Read:
-    """A counter whose value is asked for."""
-
-    def __init__(self, name: str, about: str, model: str, read: Callable[[], float]) -> None:
-        self._name, self._about, self._model, self._read = name, about, model, read
-
-    def collect(self) -> Any:
-        from prometheus_client.core import CounterMetricFamily
-
-        family = CounterMetricFamily(self._name, self._about, labels=["model_name"])
-        family.add_metric([self._model], float(self._read()))
-        yield family
+        yield from found.values()
+        all_slots = {id(one.slots): one.slots for one in self.services}.values()
+        for (name, about), number in _OF_SLOTS.items():
+            yield GaugeMetricFamily(f"refactx:{name}", about, sum(map(number, all_slots)))
+        indexes = {one.index.name: one.index for one in self.services if isinstance(one.index, Index)}
+        for (name, about), read in _OF_INDEX.items() if indexes else ():
+            counted = CounterMetricFamily(f"refactx:{name}", about, labels=["index"])
+            for name_of_index, index in indexes.items():
+                counted.add_metric([name_of_index], float(read(index)))
+            yield counted
 
 
 LOOKUP_THREADS = 4
@@ -419,13 +429,14 @@ class TextService:
         self.availability = availability or Availability(None)
         # Models without an engine write one text at a time.
         self.slots = slots or Slots(1 if self.model.engine is None else options.max_running, options.max_waiting)
-        self.metrics = Metrics(options.name, self.slots, index)
+        self.metrics = Metrics(options.short or options.name, getattr(index, "name", ""))
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
         """The facts as queries need them; None if they are in no database."""
-        self._following = Following(index, self.availability, options.refresh) if isinstance(index, Index) else None
+        if isinstance(index, Index):
+            self.availability.follow(index, options.refresh)
         self._continuing, self.forms = Continuing(self.model, tokenizer, index), Forms(self.model, self.asker)
-        self.tools = Tools(self.model, self.forms, options.name)
+        self.tools = Tools(self.model, self.forms, index, options.name)
         self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")
         self.lookups = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="refactx-facts")
 
@@ -438,8 +449,6 @@ class TextService:
         """End its threads, which must have nothing to do any more."""
         self._writers.shutdown(wait=False, cancel_futures=True)
         self.lookups.shutdown(wait=False, cancel_futures=True)
-        if self._following is not None:
-            self._following.close()
         self.availability.close()
 
     def take_slot(self, order: Order) -> Slot:
@@ -539,14 +548,21 @@ class TextService:
     ) -> Continuation:
         """Write a text, in a thread. What stands before a form may take half of the tokens."""
         generation, form = order.generation, cast("WrittenForm | None", None)
-        think = None if order.prompt is not None else generation.think
-        stream.begin(self.asker.stream(put, order.free, think=think))
         if order.prompt is not None:
+            stream.begin(self.asker.stream(put, order.free, think=None))
             return self._continuing.write(order.prompt, generation, order.free, stream, stops)
         if order.calls is not None:
-            called = self._called(order.calls, generation, stream, stops)
-            if called.calls or order.calls.is_required or stops():
-                return called
+            stream.begin(self.asker.stream(put, order.free, think=None))
+            called = self.tools.write(order.calls, generation, stream, stops, free=order.free)
+            if called is not None:
+                calls, text = called
+                return Continuation(
+                    reason="tool_calls" if calls else "length",
+                    forced_tokens=text.forced,
+                    forward_passes=text.passes,
+                    calls=tuple(calls),
+                )
+        stream.begin(self.asker.stream(put, order.free, think=generation.think))
         most = generation.max_new_tokens
         answer = self.asker.ask(
             order.question,
@@ -576,20 +592,6 @@ class TextService:
             turns_left_out=answer.turns_left_out,
             thought_tokens=answer.thought_tokens,
             form=form,
-        )
-
-    def _called(
-        self, order: ToolOrder, generation: Generation, stream: CountedStream, stops: Callable[[], bool]
-    ) -> Continuation:
-        """Write the calls that a text is; the model may make none."""
-        size, calls, written = self.tools.write(order, generation, stops)
-        if calls or order.is_required:
-            stream.prompt_tokens, stream.tokens = size, len(written.ids)
-        return Continuation(
-            reason="tool_calls" if calls else "length",
-            forced_tokens=written.forced,
-            forward_passes=written.passes,
-            calls=tuple(calls),
         )
 
     async def _delta(self, passed: Chunk, facts: list[CitedFact]) -> Delta:
@@ -638,7 +640,7 @@ class TextService:
             turns_left_out=written.turns_left_out,
             thought=transcripts.thought.text,
             thought_tokens=written.thought_tokens,
-            calls=written.calls,
+            calls=() if transcript.is_stopped else written.calls,
             scores=None if stream.scores is None else scores_of(stream.scores.found, self.model.token_bytes, text),
             form=None if order.form is None else written.form.text if written.form else "",
         )

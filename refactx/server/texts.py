@@ -213,7 +213,7 @@ class Finished:
     `text`: all of it after the `thought`, which took `thought_tokens`; `answer`: its final answer, empty if there is
     none; `answer_start`: where the marker before it begins; `facts`: those in it; `queries`: those in it with their
     answers; `unknown`: whether the answer is that the facts do not tell; `confidence`: as in `refactx.Answer`; `form`: the
-    answer in the form that was asked for, such as JSON, None if none was; `calls`: those of tools, in place of a text;
+    answer in the form that was asked for, such as JSON, None if none was; `calls`: those of tools, after the text;
     `scores`: how likely the tokens of the text were, None if that was not asked for.
     """
 

@@ -1,6 +1,6 @@
 """Servers of the tiny model that make indexes of files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -34,10 +34,13 @@ def opener_of(url: str, folder: Path) -> Iterator[ServiceOpener]:
 
 
 @contextmanager
-def taking_files(opener: ServiceOpener, before: Callable[[], Any] = lambda: None) -> Iterator[Running]:
-    """A server with the index `first`. `before`: called before an index is made."""
+def taking_files(
+    opener: ServiceOpener, before: Callable[[], Any] = lambda: None, models: Sequence[str] = ("tiny",)
+) -> Iterator[Running]:
+    """A server with the index `first`. `before`: called before an index is made; `models`: names of the tiny model."""
     opened = open_indexes(["first"], opener.db, opener.stack)
-    pairs = [("tiny", language_model(tiny_model(), chat_tokenizer()), "first")]
+    model = language_model(tiny_model(), chat_tokenizer())
+    pairs = [(name, model, "first") for name in models]
     uploads = opener.uploads(pairs, opened["first"])
 
     def build(path: Path, name: str, subject: str) -> None:
