@@ -18,6 +18,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from refactx.ask.answer import final_answer, marker_start, unlinked
 from refactx.ask.asker import Asker, FactIndex, language_model
+from refactx.ask.chat import ChatServer
+from refactx.ask.checked import ONLY_CHATS, CheckedAsker
 from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import Example, Generation, Prompt
 from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions
@@ -25,7 +27,7 @@ from refactx.decoding.states import FactSource
 from refactx.decoding.stream import TextPiece
 from refactx.engines.engine import LanguageModel
 from refactx.engines.writer import ScoreLog
-from refactx.errors import DatabaseError, InputError, ModelError, RefactxError
+from refactx.errors import DatabaseError, InputError, RefactxError
 from refactx.fact import LinkedFact
 from refactx.index.index import Index
 from refactx.index.open import connect
@@ -33,7 +35,7 @@ from refactx.paths import is_file_name
 from refactx.postgres.entry import Limits
 from refactx.selection.beams import FactBeams
 from refactx.server.forms import Forms, JsonForm, WrittenForm
-from refactx.server.http import ApiError, Slot, Slots, api_error
+from refactx.server.http import ApiError, Slot, Slots, api_error, bad_request
 from refactx.server.texts import (
     Call,
     Chunk,
@@ -51,6 +53,7 @@ from refactx.server.texts import (
     Value,
     Work,
     answer_alone,
+    joined,
     scores_of,
 )
 from refactx.server.tools import ToolOrder, Tools
@@ -206,8 +209,11 @@ class Continuing:
     ) -> Continuation:
         """Write the text after a prompt, given as text or ids, which may end within a fact.
 
-        Raises InputError for a prompt that is empty, too long, or has ids that the model does not have.
+        Raises InputError for a prompt that is empty, too long, or has ids that the model does not have, and for a model
+        without an engine.
         """
+        if self._model.engine is None:
+            raise InputError("continuations of prompts need a decoder-only model with a cache that can be shared")
         ids = self._ids(prompt)
         room = self._model.room
         if room is not None and len(ids) >= room:
@@ -226,8 +232,6 @@ class Continuing:
             fact_beams=FactBeams(beams, length_penalty=generation.fact_length_penalty) if beams else None,
             max_facts=generation.max_facts,
         )
-        if self._model.engine is None:
-            raise ModelError("continuations of prompts need a decoder-only model with a cache that can be shared")
         try:
             (written,) = self._writer.write([TextRequest(prompt=ids, max_new_tokens=most)], options)
         except WritingError as failed:
@@ -392,8 +396,23 @@ class Order:
     scores: int | None = None
 
 
+class Scoring:
+    """What writes by the scores of tokens: a `model` of ours or on a server that scores ids, its `asker`, and what writes
+    continuations, answers in forms and calls of tools. `name`: that of the model, for errors."""
+
+    def __init__(self, model: LanguageModel, tokenizer: Any, index: FactIndex, prompt: Prompt, name: str) -> None:
+        self.model, self.asker = model, Asker(model, tokenizer, index, prompt)
+        self.continuing, self.forms = Continuing(model, tokenizer, index), Forms(model, self.asker)
+        self.tools = Tools(model, self.forms, name)
+
+
+def writes_together(model: LanguageModel | ChatServer) -> bool:
+    """Return whether several texts can be written at a time: models of ours without an engine write one."""
+    return isinstance(model, ChatServer) or model.engine is not None
+
+
 class TextService:
-    """The texts of one model over one index. Close it.
+    """The texts of one model, which may be on a server that only chats, over one index. Close it.
 
     `availability`: of the index's database; `translator`: by the same model, for the endpoint of a domain pack; `slots`:
     those of other services, which share their limits, None: of its own.
@@ -412,27 +431,38 @@ class TextService:
         slots: Slots | None = None,
     ) -> None:
         self.prompt, self.index, self.options = prompt or prompt_for(None, index), index, options
-        self.model = language_model(model, tokenizer)
-        self.asker = Asker(self.model, tokenizer, index, self.prompt)
+        self.model: LanguageModel | ChatServer = model
+        self.asker: Asker | CheckedAsker
+        self._scoring: Scoring | None = None
+        if isinstance(model, ChatServer):
+            self.asker = CheckedAsker(model, cast(Index, index), self.prompt)
+        else:
+            self.model = language_model(model, tokenizer)
+            self._scoring = Scoring(self.model, tokenizer, index, self.prompt, options.name)
+            self.asker = self._scoring.asker
         if options.think and not self.asker.can_think:
-            raise InputError("the model cannot think before it answers, as its chat template shows: leave out think")
+            raise InputError("the model cannot be told to think before it answers: leave out think")
         self.availability = availability or Availability(None)
-        # Models without an engine write one text at a time.
-        self.slots = slots or Slots(1 if self.model.engine is None else options.max_running, options.max_waiting)
+        self.slots = slots or Slots(options.max_running if writes_together(self.model) else 1, options.max_waiting)
         self.metrics = Metrics(options.name, self.slots, index)
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
         """The facts as queries need them; None if they are in no database."""
         self._following = Following(index, self.availability, options.refresh) if isinstance(index, Index) else None
-        self._continuing, self.forms = Continuing(self.model, tokenizer, index), Forms(self.model, self.asker)
-        self.tools = Tools(self.model, self.forms, options.name)
         self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")
         self.lookups = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="refactx-facts")
 
     def warm_up(self) -> None:
         """Let the model read what all prompts have in common, so that the first request need not wait for it."""
-        self.asker.ask("?", max_new_tokens=1, think=min(1, self.options.think))
+        if self._scoring is not None:
+            self._scoring.asker.ask("?", max_new_tokens=1, think=min(1, self.options.think))
         self.is_warm = True
+
+    def scoring(self, field: str) -> Scoring:
+        """Return what writes by scores. Raise ApiError (400) about a `field` of a request if the model only chats."""
+        if self._scoring is None:
+            raise bad_request(ONLY_CHATS.format(field), field, "unsupported_parameter")
+        return self._scoring
 
     def close(self) -> None:
         """End its threads, which must have nothing to do any more."""
@@ -517,14 +547,14 @@ class TextService:
                 record.first = record.first or time.monotonic()
                 form = "".join(piece for piece in burst if isinstance(piece, str))  # after all that is no form
                 chunks = [one for piece in burst if not isinstance(piece, str) for one in transcripts.add(piece)]
-                for passed in _joined([*chunks, *(transcripts.end(is_whole=True) if form else ())]):
+                for passed in joined([*chunks, *(transcripts.end(is_whole=True) if form else ())]):
                     yield await self._delta(passed, facts)
                 if form:
                     yield Delta(text=form, is_form=True)
                 if transcripts.answer.is_stopped:
                     live.cancel()
             written = live.value
-            for passed in _joined(transcripts.end(is_whole=written.reason == "stop")):
+            for passed in joined(transcripts.end(is_whole=written.reason == "stop")):
                 yield await self._delta(passed, facts)
             record.finished = self._finished(order, transcripts, facts, written, stream)
             self.metrics.record(record)
@@ -538,17 +568,19 @@ class TextService:
         self, order: Order, stream: CountedStream, put: Callable[[TextPiece | str], None], stops: Callable[[], bool]
     ) -> Continuation:
         """Write a text, in a thread. What stands before a form may take half of the tokens."""
-        generation, form = order.generation, cast("WrittenForm | None", None)
+        if isinstance(self.asker, CheckedAsker):
+            return self._checked(self.asker, order, stream, put, stops)
+        own, generation, form = self.scoring("model"), order.generation, cast("WrittenForm | None", None)
         think = None if order.prompt is not None else generation.think
-        stream.begin(self.asker.stream(put, order.free, think=think))
+        stream.begin(own.asker.stream(put, order.free, think=think))
         if order.prompt is not None:
-            return self._continuing.write(order.prompt, generation, order.free, stream, stops)
+            return own.continuing.write(order.prompt, generation, order.free, stream, stops)
         if order.calls is not None:
-            called = self._called(order.calls, generation, stream, stops)
+            called = self._called(own.tools, order.calls, generation, stream, stops)
             if called.calls or order.calls.is_required or stops():
                 return called
         most = generation.max_new_tokens
-        answer = self.asker.ask(
+        answer = own.asker.ask(
             order.question,
             generation if order.form is None else replace(generation, max_new_tokens=max(1, most // 2)),
             history=order.history,
@@ -562,7 +594,7 @@ class TextService:
         elif order.form is not None:
             left = max(1, most - (answer.tokens - answer.thought_tokens))
             options = replace(generation, max_new_tokens=left)
-            form = self.forms.write(
+            form = own.forms.write(
                 order.form, answer, options, put, history=order.history, system=order.system, cancelled=stops
             )
         reason: Literal["stop", "length"] = "stop" if answer.finish_reason == "stop" else "length"
@@ -578,11 +610,33 @@ class TextService:
             form=form,
         )
 
+    @staticmethod
+    def _checked(
+        asker: CheckedAsker,
+        order: Order,
+        stream: CountedStream,
+        put: Callable[[TextPiece], None],
+        stops: Callable[[], bool],
+    ) -> Continuation:
+        """Let a model that only chats write a text, and pass it on when its facts were checked."""
+        given = order.question, order.generation, order.history, order.system
+        written = asker.write(*given, free=order.free, cancelled=stops)
+        stream.prompt_tokens, stream.tokens = written.usage.prompt, written.usage.written
+        for piece in written.pieces:
+            put(piece)
+        return Continuation(
+            answer=written.answer.answer,
+            reason="stop" if written.answer.finish_reason == "stop" else "length",
+            forced_tokens=0,
+            forward_passes=written.answer.forward_passes,
+        )
+
+    @staticmethod
     def _called(
-        self, order: ToolOrder, generation: Generation, stream: CountedStream, stops: Callable[[], bool]
+        tools: Tools, order: ToolOrder, generation: Generation, stream: CountedStream, stops: Callable[[], bool]
     ) -> Continuation:
         """Write the calls that a text is; the model may make none."""
-        size, calls, written = self.tools.write(order, generation, stops)
+        size, calls, written = tools.write(order, generation, stops)
         if calls or order.is_required:
             stream.prompt_tokens, stream.tokens = size, len(written.ids)
         return Continuation(
@@ -639,23 +693,8 @@ class TextService:
             thought=transcripts.thought.text,
             thought_tokens=written.thought_tokens,
             calls=written.calls,
-            scores=None if stream.scores is None else scores_of(stream.scores.found, self.model.token_bytes, text),
+            scores=None
+            if stream.scores is None
+            else scores_of(stream.scores.found, self.scoring("logprobs").model.token_bytes, text),
             form=None if order.form is None else written.form.text if written.form else "",
         )
-
-
-def _joined(passed: Sequence[Chunk]) -> list[Chunk]:
-    """Return the same text in as few pieces as possible: a piece ends with each fact.
-
-    >>> [one.text for one in _joined([Chunk("a"), Chunk("b"), Chunk("c", in_fact=True)])]
-    ['ab', 'c']
-    """
-    found: list[Chunk] = []
-    for one in passed:
-        last = found[-1] if found else None
-        kind = one.in_fact, one.in_thought
-        if last is not None and last.span is None and (last.in_fact, last.in_thought) == kind:
-            found[-1] = replace(one, text=last.text + one.text)
-        else:
-            found.append(one)
-    return found

@@ -107,12 +107,13 @@ def test_a_model_that_only_chats_is_evaluated_with_its_facts_checked(db: str, tm
     assert grounded["answer"]["facts"] == []
 
 
-def test_a_model_that_only_chats_is_refused_by_a_server(db: str) -> None:
+def test_a_model_that_only_chats_cannot_be_told_to_think(db: str) -> None:
     with chat_stub() as server:
-        given = ["serve", "--model", "tiny", "--model-url", server.url, "--db", db, "--port", "0"]
+        given = ["serve", "--model", "tiny", "--model-url", server.url, "--db", db, "--port", "0", "--think", "on"]
         done = CliRunner().invoke(cli, given)
     assert done.exit_code != 0
-    assert "only `refactx ask` and `eval` work with it" in str(done.exception) + done.output
+    assert "only chats: its facts are checked" in done.output
+    assert "the model cannot be told to think before it answers: leave out think" in str(done.exception) + done.output
 
 
 def test_a_server_that_is_not_there_is_one_line(db: str) -> None:
