@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -305,7 +306,7 @@ def load_any(
     url = engine.server.model_url
     say(f"{url.rpartition('@')[2]} only chats: its facts are checked")
     role = ServerRole(name="the model", option="--model-url", key=KEY, extra="served")
-    return ChatServer(name, url, role)
+    return ChatServer(name, url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1", role)
 
 
 def asker_of(

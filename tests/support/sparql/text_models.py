@@ -23,15 +23,15 @@ class Scripted:
 
 
 class ChatStub:
-    """A server of chat completions. `requests`: their bodies; `keys`: their keys; `reply`: to the last message; `calls`:
-    the tools that it calls instead, each a name and arguments.
+    """A server of chat completions. `requests`: their bodies; `keys`, `paths`: their keys and paths; `reply`: to the last
+    message; `calls`: the tools that it calls instead, each a name and arguments.
 
     `status`: of all replies; `body`: in place of a completion; `refuses`: returns why a request is refused, or nothing;
     `missing`: how many bytes of each reply are announced and do not come.
     """
 
     def __init__(self) -> None:
-        self.requests, self.keys = list[dict[str, Any]](), list[str | None]()
+        self.requests, self.keys, self.paths = list[dict[str, Any]](), list[str | None](), list[str]()
         self.reply: Callable[[str], str] = lambda _: ""
         self.refuses: Callable[[dict[str, Any]], str | dict[str, Any] | None] = lambda _: None
         self.calls: Callable[[dict[str, Any]], list[tuple[str, Any]]] = lambda _: []
@@ -74,6 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._stub.paths.append(self.path)
         status, body = self._stub.answer(request, self.headers["Authorization"])
         self.send_response(status)
         self.send_header("Retry-After-Ms", "1")
