@@ -21,6 +21,7 @@ from refactx.postgres.entry import limits_of_environment
 from refactx.server import ServerOptions
 
 if TYPE_CHECKING:
+    from refactx.ask.chat import ChatServer
     from refactx.engines.engine import LanguageModel
     from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index
@@ -43,16 +44,23 @@ def pack_to_serve(name: str | None, run_on: str | None) -> "Pack | None":
 
 
 def translator_of(
-    pack: "Pack", loaded: "LanguageModel", model: str, index: str, db: str | None, run_on: str | None, stack: ExitStack
+    pack: "Pack",
+    loaded: "LanguageModel | ChatServer",
+    options: TranslatorOptions,
+    machine: "EngineOptions",
+    stack: ExitStack,
 ) -> "Translator":
-    """Return a translator for a pack by a model that is loaded, with the usual bounds.
+    """Return a translator for a pack by a model that is loaded, or by one on a server that only chats (`machine`).
 
-    `run_on`: as the option of `refactx translate`; `stack`: closes what it opens. Queries are constrained by the grammar
-    of the pack if the model has an engine.
+    `stack`: closes what it opens. Queries are constrained by the grammar of the pack if the model has an engine.
     """
-    grammar = loaded.engine is not None
-    options = TranslatorOptions(model=model, grammar=grammar, index=index, db=db, agent=True, run_on=run_on)
-    return open_translator(pack, options, Models(loaded={model: loaded}), stack)
+    from refactx.ask.chat import ChatServer
+
+    if isinstance(loaded, ChatServer):
+        url = None if machine.server is None else machine.server.model_url
+        return open_translator(pack, replace(options, model_url=url), Models(), stack)
+    options = replace(options, grammar=loaded.engine is not None)
+    return open_translator(pack, options, Models(loaded={options.model or "": loaded}), stack)
 
 
 ACCESS = ("host", "port", "api_key_file", "auth", "allow_host", "allow_origin", "root_path")
@@ -132,6 +140,7 @@ def serve(
     from refactx.server import listen
     from refactx.server import serve as run
     from refactx.server.http import Slots
+    from refactx.server.service import writes_together
 
     keys = () if api_key_file is None else read_keys(api_key_file)
     is_own = is_loopback(host)
@@ -159,18 +168,19 @@ def serve(
     with listen(host, port) as listening, ExitStack() as stack:
         opened = open_indexes(indexes, db, stack)
         pairs = load_models(dict(zip(names, models, strict=True)), opened, machine)
-        has_engines = all(loaded.engine is not None for _, loaded, _ in pairs)
+        together = all(writes_together(loaded) for _, loaded, _ in pairs)
         opener = ServiceOpener(
             options=options,
             prompt=prompt,
             taught=taught,
             db=db,
             stack=stack,
-            slots=Slots(options.max_running if has_engines else 1, options.max_waiting),
+            slots=Slots(options.max_running if together else 1, options.max_waiting),
             names_index=len(pairs) > 1 or options.max_upload > 0,
         )
         _, loaded, index = pairs[0]
-        translator = None if pack is None else translator_of(pack, loaded, models[0], index, db, run_on, stack)
+        translating = TranslatorOptions(model=models[0], index=index, db=db, agent=True, run_on=run_on)
+        translator = None if pack is None else translator_of(pack, loaded, translating, machine, stack)
         services = opener.services(pairs, opened, translator)
         uploads = opener.uploads(pairs, opened[index]) if options.max_upload else None
         address = listening.getsockname()
@@ -209,25 +219,28 @@ def open_indexes(given: Sequence[str], db: str | None, stack: ExitStack) -> dict
     return found
 
 
-Pair = tuple[str, "LanguageModel", str]
+Pair = tuple[str, "LanguageModel | ChatServer", str]
 """The name of a model, the model, and what was given for an index."""
 
 
 def load_models(models: Mapping[str, str], indexes: Mapping[str, "Index"], machine: "EngineOptions") -> list[Pair]:
     """Return each model with each index of its tokenizer: the model's name, the model, loaded once, and the index's key.
 
+    A model on a server that only chats goes with any index.
+
     Raises TokenizerMismatchError for a model without an index, or an index without a model.
     """
-    from refactx.engines.loading import load_language_model
+    from refactx.ask.chat import ChatServer
+    from refactx.ask.checked import load_any
 
     found, refused = list[Pair](), dict[str, TokenizerMismatchError]()
     for name, model in models.items():
-        loaded: LanguageModel | None = None
+        loaded: LanguageModel | ChatServer | None = None
         for key, index in indexes.items():
             try:
                 if loaded is None:
-                    loaded = load_language_model(model, index, machine)
-                else:
+                    loaded = load_any(model, index, machine, lambda text: click.echo(f"refactx: {text}", err=True))
+                elif not isinstance(loaded, ChatServer):
                     loaded.check_tokenizer(index)
                 found.append((name, loaded, key))
             except TokenizerMismatchError as error:
@@ -272,7 +285,7 @@ class ServiceOpener:
                 click.echo(f"refactx: {note}", err=True)
             service = TextService(
                 loaded,
-                loaded.tokenizer,
+                getattr(loaded, "tokenizer", None),
                 index,
                 options,
                 prompt=template,

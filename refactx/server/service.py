@@ -19,6 +19,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from refactx.ask.answer import final_answer, marker_start, unlinked
 from refactx.ask.asker import Asker, FactIndex, language_model
+from refactx.ask.chat import ChatServer
+from refactx.ask.checked import ONLY_CHATS, CheckedAsker
 from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import Example, Generation, Prompt
 from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions
@@ -26,7 +28,7 @@ from refactx.decoding.states import FactSource
 from refactx.decoding.stream import TextPiece
 from refactx.engines.engine import LanguageModel
 from refactx.engines.writer import ScoreLog
-from refactx.errors import DatabaseError, InputError, ModelError, RefactxError
+from refactx.errors import DatabaseError, InputError, RefactxError
 from refactx.fact import LinkedFact
 from refactx.index.index import Index
 from refactx.index.open import connect
@@ -34,7 +36,7 @@ from refactx.paths import is_file_name
 from refactx.postgres.entry import Limits
 from refactx.selection.beams import FactBeams
 from refactx.server.forms import Forms, JsonForm, WrittenForm
-from refactx.server.http import ApiError, Slot, Slots, api_error
+from refactx.server.http import ApiError, Slot, Slots, api_error, bad_request
 from refactx.server.texts import (
     Call,
     Chunk,
@@ -52,6 +54,7 @@ from refactx.server.texts import (
     Value,
     Work,
     answer_alone,
+    joined,
     scores_of,
 )
 from refactx.server.tools import ToolOrder, Tools
@@ -223,8 +226,11 @@ class Continuing:
     ) -> Continuation:
         """Write the text after a prompt, given as text or ids, which may end within a fact.
 
-        Raises InputError for a prompt that is empty, too long, or has ids that the model does not have.
+        Raises InputError for a prompt that is empty, too long, or has ids that the model does not have, and for a model
+        without an engine.
         """
+        if self._model.engine is None:
+            raise InputError("continuations of prompts need a decoder-only model with a cache that can be shared")
         ids = self._ids(prompt)
         room = self._model.room
         if room is not None and len(ids) >= room:
@@ -243,8 +249,6 @@ class Continuing:
             fact_beams=FactBeams(beams, length_penalty=generation.fact_length_penalty) if beams else None,
             max_facts=generation.max_facts,
         )
-        if self._model.engine is None:
-            raise ModelError("continuations of prompts need a decoder-only model with a cache that can be shared")
         try:
             (written,) = self._writer.write([TextRequest(prompt=ids, max_new_tokens=most)], options)
         except WritingError as failed:
@@ -402,8 +406,23 @@ class Order:
     scores: int | None = None
 
 
+class Scoring:
+    """What writes by the scores of tokens: a `model` of ours or on a server that scores ids, its `asker`, and what writes
+    continuations, answers in forms and calls of tools. `name`: that of the model, for errors."""
+
+    def __init__(self, model: LanguageModel, tokenizer: Any, index: FactIndex, prompt: Prompt, name: str) -> None:
+        self.model, self.asker = model, Asker(model, tokenizer, index, prompt)
+        self.continuing, self.forms = Continuing(model, tokenizer, index), Forms(model, self.asker)
+        self.tools = Tools(model, self.forms, index, name)
+
+
+def writes_together(model: LanguageModel | ChatServer) -> bool:
+    """Return whether several texts can be written at a time: models of ours without an engine write one."""
+    return isinstance(model, ChatServer) or model.engine is not None
+
+
 class TextService:
-    """The texts of one model over one index. Close it.
+    """The texts of one model, which may be on a server that only chats, over one index. Close it.
 
     `availability`: of the index's database; `translator`: by the same model, for the endpoint of a domain pack; `slots`:
     those of other services, which share their limits, None: of its own.
@@ -422,28 +441,39 @@ class TextService:
         slots: Slots | None = None,
     ) -> None:
         self.prompt, self.index, self.options = prompt or prompt_for(None, index), index, options
-        self.model = language_model(model, tokenizer)
-        self.asker = Asker(self.model, tokenizer, index, self.prompt)
+        self.model: LanguageModel | ChatServer = model
+        self.asker: Asker | CheckedAsker
+        self._scoring: Scoring | None = None
+        if isinstance(model, ChatServer):
+            self.asker = CheckedAsker(model, cast(Index, index), self.prompt)
+        else:
+            self.model = language_model(model, tokenizer)
+            self._scoring = Scoring(self.model, tokenizer, index, self.prompt, options.name)
+            self.asker = self._scoring.asker
         if options.think and not self.asker.can_think:
-            raise InputError("the model cannot think before it answers, as its chat template shows: leave out think")
+            raise InputError("the model cannot be told to think before it answers: leave out think")
         self.availability = availability or Availability(None)
-        # Models without an engine write one text at a time.
-        self.slots = slots or Slots(1 if self.model.engine is None else options.max_running, options.max_waiting)
+        self.slots = slots or Slots(options.max_running if writes_together(self.model) else 1, options.max_waiting)
         self.metrics = Metrics(options.short or options.name, getattr(index, "name", ""))
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
         """The facts as queries need them; None if they are in no database."""
         if isinstance(index, Index):
             self.availability.follow(index, options.refresh)
-        self._continuing, self.forms = Continuing(self.model, tokenizer, index), Forms(self.model, self.asker)
-        self.tools = Tools(self.model, self.forms, index, options.name)
         self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")
         self.lookups = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="refactx-facts")
 
     def warm_up(self) -> None:
         """Let the model read what all prompts have in common, so that the first request need not wait for it."""
-        self.asker.ask("?", max_new_tokens=1, think=min(1, self.options.think))
+        if self._scoring is not None:
+            self._scoring.asker.ask("?", max_new_tokens=1, think=min(1, self.options.think))
         self.is_warm = True
+
+    def scoring(self, field: str) -> Scoring:
+        """Return what writes by scores. Raise ApiError (400) about a `field` of a request if the model only chats."""
+        if self._scoring is None:
+            raise bad_request(ONLY_CHATS.format(field), field, "unsupported_parameter")
+        return self._scoring
 
     def close(self) -> None:
         """End its threads, which must have nothing to do any more."""
@@ -526,14 +556,14 @@ class TextService:
                 record.first = record.first or time.monotonic()
                 form = "".join(piece for piece in burst if isinstance(piece, str))  # after all that is no form
                 chunks = [one for piece in burst if not isinstance(piece, str) for one in transcripts.add(piece)]
-                for passed in _joined([*chunks, *(transcripts.end(is_whole=True) if form else ())]):
+                for passed in joined([*chunks, *(transcripts.end(is_whole=True) if form else ())]):
                     yield await self._delta(passed, facts)
                 if form:
                     yield Delta(text=form, is_form=True)
                 if transcripts.answer.is_stopped:
                     live.cancel()
             written = live.value
-            for passed in _joined(transcripts.end(is_whole=written.reason == "stop")):
+            for passed in joined(transcripts.end(is_whole=written.reason == "stop")):
                 yield await self._delta(passed, facts)
             record.finished = self._finished(order, transcripts, facts, written, stream)
             self.metrics.record(record)
@@ -547,13 +577,15 @@ class TextService:
         self, order: Order, stream: CountedStream, put: Callable[[TextPiece | str], None], stops: Callable[[], bool]
     ) -> Continuation:
         """Write a text, in a thread. What stands before a form may take half of the tokens."""
-        generation, form = order.generation, cast("WrittenForm | None", None)
+        if isinstance(self.asker, CheckedAsker):
+            return self._checked(self.asker, order, stream, put, stops)
+        own, generation, form = self.scoring("model"), order.generation, cast("WrittenForm | None", None)
         if order.prompt is not None:
-            stream.begin(self.asker.stream(put, order.free, think=None))
-            return self._continuing.write(order.prompt, generation, order.free, stream, stops)
+            stream.begin(own.asker.stream(put, order.free, think=None))
+            return own.continuing.write(order.prompt, generation, order.free, stream, stops)
         if order.calls is not None:
-            stream.begin(self.asker.stream(put, order.free, think=None))
-            called = self.tools.write(order.calls, generation, stream, stops, free=order.free)
+            stream.begin(own.asker.stream(put, order.free, think=None))
+            called = own.tools.write(order.calls, generation, stream, stops, free=order.free)
             if called is not None:
                 calls, text = called
                 return Continuation(
@@ -562,9 +594,9 @@ class TextService:
                     forward_passes=text.passes,
                     calls=tuple(calls),
                 )
-        stream.begin(self.asker.stream(put, order.free, think=generation.think))
+        stream.begin(own.asker.stream(put, order.free, think=generation.think))
         most = generation.max_new_tokens
-        answer = self.asker.ask(
+        answer = own.asker.ask(
             order.question,
             generation if order.form is None else replace(generation, max_new_tokens=max(1, most // 2)),
             history=order.history,
@@ -578,7 +610,7 @@ class TextService:
         elif order.form is not None:
             left = max(1, most - (answer.tokens - answer.thought_tokens))
             options = replace(generation, max_new_tokens=left)
-            form = self.forms.write(
+            form = own.forms.write(
                 order.form, answer, options, put, history=order.history, system=order.system, cancelled=stops
             )
         reason: Literal["stop", "length"] = "stop" if answer.finish_reason == "stop" else "length"
@@ -592,6 +624,27 @@ class TextService:
             turns_left_out=answer.turns_left_out,
             thought_tokens=answer.thought_tokens,
             form=form,
+        )
+
+    @staticmethod
+    def _checked(
+        asker: CheckedAsker,
+        order: Order,
+        stream: CountedStream,
+        put: Callable[[TextPiece], None],
+        stops: Callable[[], bool],
+    ) -> Continuation:
+        """Let a model that only chats write a text, and pass it on when its facts were checked."""
+        given = order.question, order.generation, order.history, order.system
+        written = asker.write(*given, free=order.free, cancelled=stops)
+        stream.prompt_tokens, stream.tokens = written.usage.prompt, written.usage.written
+        for piece in written.pieces:
+            put(piece)
+        return Continuation(
+            answer=written.answer.answer,
+            reason="stop" if written.answer.finish_reason == "stop" else "length",
+            forced_tokens=0,
+            forward_passes=written.answer.forward_passes,
         )
 
     async def _delta(self, passed: Chunk, facts: list[CitedFact]) -> Delta:
@@ -641,23 +694,8 @@ class TextService:
             thought=transcripts.thought.text,
             thought_tokens=written.thought_tokens,
             calls=() if transcript.is_stopped else written.calls,
-            scores=None if stream.scores is None else scores_of(stream.scores.found, self.model.token_bytes, text),
+            scores=None
+            if stream.scores is None
+            else scores_of(stream.scores.found, self.scoring("logprobs").model.token_bytes, text),
             form=None if order.form is None else written.form.text if written.form else "",
         )
-
-
-def _joined(passed: Sequence[Chunk]) -> list[Chunk]:
-    """Return the same text in as few pieces as possible: a piece ends with each fact.
-
-    >>> [one.text for one in _joined([Chunk("a"), Chunk("b"), Chunk("c", in_fact=True)])]
-    ['ab', 'c']
-    """
-    found: list[Chunk] = []
-    for one in passed:
-        last = found[-1] if found else None
-        kind = one.in_fact, one.in_thought
-        if last is not None and last.span is None and (last.in_fact, last.in_thought) == kind:
-            found[-1] = replace(one, text=last.text + one.text)
-        else:
-            found.append(one)
-    return found

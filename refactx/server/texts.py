@@ -542,6 +542,23 @@ class Transcripts:
         return [replace(one, in_thought=True) for one in passed]
 
 
+def joined(passed: Sequence[Chunk]) -> list[Chunk]:
+    """Return the same text in as few pieces as possible: a piece ends with each fact.
+
+    >>> [one.text for one in joined([Chunk("a"), Chunk("b"), Chunk("c", in_fact=True)])]
+    ['ab', 'c']
+    """
+    found: list[Chunk] = []
+    for one in passed:
+        last = found[-1] if found else None
+        kind = one.in_fact, one.in_thought
+        if last is not None and last.span is None and (last.in_fact, last.in_thought) == kind:
+            found[-1] = replace(one, text=last.text + one.text)
+        else:
+            found.append(one)
+    return found
+
+
 async def answer_alone(events: AsyncGenerator[Event, None], marker: str | None) -> AsyncGenerator[Event, None]:
     """Yield the text before the last `marker` that begins a line as reasoning, and after it the final answer as content.
 
