@@ -29,7 +29,8 @@ from refactx.errors import RefactxError
 from refactx.index.index import Index
 from refactx.mcp import Answered, answered, fact_server, http_app, sparql_result
 from refactx.server.http import ApiError, Slot, api_error, bad_request
-from refactx.server.service import CONTENT_TYPE, JoinedMetrics, Order, TextService
+from refactx.server.metrics import CONTENT_TYPE, JoinedMetrics
+from refactx.server.service import Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonReply, JsonRoute, gone, last_of, note, sse, streamed
 from refactx.server.texts import Finished, Work
 from refactx.walks.language import is_line
