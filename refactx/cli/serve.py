@@ -192,14 +192,22 @@ def serve(
 
 
 def model_names(models: Sequence[str], name: str | None, adapter: str | None) -> list[str]:
-    """Return the names of models for clients. Raises InputError for what is about one model, where there are several.
+    """Return the names of models for clients, with that of the folder where those of files would be the same.
+
+    Raises InputError for what is about one model, where there are several, and for two of one name.
 
     >>> model_names(["demo", "/models/smollm2.gguf"], None, None)
     ['demo', 'smollm2']
+    >>> model_names(["smollm2/q8.gguf", "qwen/q8.gguf", "demo"], None, None)
+    ['smollm2/q8', 'qwen/q8', 'demo']
     """
     if len(models) > 1 and (name or adapter):
         raise InputError(f"{'--name' if name else '--adapter'} is for one model: give one --model with it")
-    found = [name or name_of(model) for model in models]
+    short = [name or name_of(model) for model in models]
+    found = [
+        f"{Path(model).absolute().parent.name}/{one}" if short.count(one) > 1 and one != model else one
+        for one, model in zip(short, models, strict=True)
+    ]
     if double := next((one for one in found if found.count(one) > 1), None):
         raise InputError(f"two models have the name {double}: serve them one by one")
     return found
