@@ -122,6 +122,8 @@ class Teacher:
         if self._facts is not None and prompt.has_queries:
             grammar = QueryGrammar(self._facts, index)
         self._writes_queries = grammar is not None
+        # A model without a channel ends lists too early, and a query gives them whole.
+        self._most_facts = ChannelOptions().values if prompt.channel.strip() or grammar is None else 1
         self._machine = Machine(index, grammar)
         self._kept: dict[bytes, Tokens] = {}
 
@@ -194,7 +196,7 @@ class Teacher:
         """Return the facts to write for a question, the query after them, and the answer."""
         query = self._query_of(one)
         facts, answer = tuple(dict.fromkeys(one.facts)), "; ".join(one.answers)
-        is_list, many = query is None or query.head == "list", ChannelOptions().values
+        is_list, many = query is None or query.head == "list", self._most_facts
         if query is not None and self._facts is not None and (not is_list or not facts or len(facts) > many):
             answered = try_answer(query, self._facts)
             if answered is None:
