@@ -8,14 +8,15 @@ its first fact. The answer after a query is the query's result: the model has no
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free
 from refactx.engines.engine import Steps, TreeReading
 from refactx.fact import split_fact
-from refactx.selection.mentions import FoldedTokens, Mention, Mentions, QueryWords, find_mentions, fold
-from refactx.selection.queries import Candidate, LineScores, QuerySearch
+from refactx.selection.mentions import FoldedTokens, Mentions, QueryWords, find_mentions, fold, widest_names, words_of
+from refactx.selection.queries import Candidate, LineScores, QuerySearch, unnamed
 from refactx.selection.scores import QuestionScore
 from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.evaluate import DEFAULT_LIMITS
@@ -86,7 +87,7 @@ class QueryAnswers:
         subject, predicate, _ = parts
         search = self.search(machine, trees)
         known = [one for one in search.mentions.entities if one.name == subject]
-        start = known[0] if known else Mention(-1, -1, subject, bare_name(subject), 1.0)
+        start = known[0] if known else unnamed(subject)
         whole, *narrower = yield from search.narrower(start, predicate)
         better = [one for one in narrower if one.score > whole.score]
         without = yield from search.without()
@@ -132,9 +133,9 @@ class QueryAnswers:
     def _names(self, value: str, subject: str, predicate: str) -> bool:
         """Return whether the question has at least half of the words of an object, without those of its subject and
         predicate: `olives` names the `Olive Topping` that a pizza `has topping`."""
-        known = set(_words(f"{bare_name(subject)} {predicate}"))
-        words = [word for word in _words(value) if word not in known and not self._words.is_function(word)]
-        return bool(words) and 2 * len(set(words) & set(_words(self._question))) >= len(words)
+        known = set(words_of(f"{bare_name(subject)} {predicate}"))
+        words = [word for word in words_of(value) if word not in known and not self._words.is_function(word)]
+        return bool(words) and 2 * len(set(words) & set(words_of(self._question))) >= len(words)
 
     def _find_mentions(self, machine: Machine) -> Mentions:
         if self._mentions is None:
@@ -149,6 +150,7 @@ class QueryAnswers:
             question=self._question,
             mentions=self._find_mentions(machine),
             scores=LineScores(machine.source.tokenizer, self._score, trees, TRIGGER),
+            widest=partial(widest_names, machine),
         )
 
     def _first_answer(self, candidates: Iterable[Candidate], without: float) -> AnsweredQuery | None:
@@ -160,15 +162,6 @@ class QueryAnswers:
         self.answered.append(answered)
         text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self._marker} {answered.answer}"
         return (*machine.source.tokenizer.encode(text), *self._end)
-
-
-def _words(text: str) -> list[str]:
-    """Return the words of a text in lower case, in the singular.
-
-    >>> _words("Olives; 2 boxes")
-    ['olive', '2', 'box']
-    """
-    return [re.sub(r"(?<=[xs])es$|(?<=[^\Ws])s$", "", word) for word in re.findall(r"\w+", fold(text))]
 
 
 def first_answer(
