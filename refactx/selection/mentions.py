@@ -327,9 +327,19 @@ class Mention:
     called: str
     share: float
 
+    @property
+    def is_named(self) -> bool:
+        """Whether words of the question name it (`unnamed`)."""
+        return self.start >= 0
+
     def is_apart(self, other: "Mention") -> bool:
         """Return whether two mentions have no word in common."""
         return self.stop <= other.start or other.stop <= self.start
+
+
+def unnamed(name: str) -> Mention:
+    """Return the mention of an entity that the question does not name."""
+    return Mention(-1, -1, name, bare_name(name), 1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from refactx.engines.engine import Steps, TreeReading
 from refactx.entity_ids import is_wikidata_property
 from refactx.fact import ALIAS_OF, DESCRIPTIONS
-from refactx.selection.mentions import Mention, Mentions, QueryWords, ValueSpans
+from refactx.selection.mentions import Mention, Mentions, QueryWords, ValueSpans, unnamed
 from refactx.selection.scores import QuestionScore
 from refactx.tokenizer import FactTokenizer
 from refactx.walks.language import FactSet, Head, Hop, OrderBy, Predicate, Query, WalkFilter, write_line
@@ -238,11 +238,6 @@ class Conditions:
         return [member for _, member in islice(pairs, self._sample)]
 
 
-def unnamed(name: str) -> Mention:
-    """Return the mention of an entity that the question does not name."""
-    return Mention(-1, -1, name, bare_name(name), 1.0)
-
-
 class Way(NamedTuple):
     """A query that is to be scored, its line, and its prior in nats."""
 
@@ -350,21 +345,25 @@ class QuerySearch:
         [whole] = yield from self._scores.rank([Way(query, line_of(query, start), 0.0)])
         return [whole, *(yield from self._narrowed(Base(start, described), query))]
 
-    def of_class(self) -> Steps[list[Candidate]]:
+    def of_class(self, subject: Mention | None = None) -> Steps[list[Candidate]]:
         """Return lists with a filter, if the question names a class and another entity: from each start that it names
         by all predicates that lead to members with the filter. The likeliest is first.
 
-        Where literals are filters, also those of the members of a class.
+        Where literals are filters, also those of the members of a class; of a question for yes or no, whether `subject` has
+        one of them.
         """
         classes, ways = self._classes, list[Way]()
         for start in self.mentions.entities:
-            if not any(one.is_apart(start) and one.name != start.name for one in classes):
+            if not any(one.is_named and one.is_apart(start) and one.name != start.name for one in classes):
                 continue
             for predicate in predicates_of(self._facts, start.name):
                 query = Query("list", start.name, (Hop(predicate.name),))
                 base = Base(start, predicate)
                 ways += self._filtered(base, query, self._conditions.of(base))
-        for base in map(self._conditions.base_of, classes if self._conditions.reads_values else ()):
+        heads = self._words.heads_of(self._question) if self._conditions.reads_values else []
+        if heads == ["ask"] and subject is not None:
+            ways += self._values_asked(subject, predicates_of(self._facts, subject.name))
+        for base in map(self._conditions.base_of, classes if heads == ["list"] else ()):
             query = Query("list", base.start.name, (Hop(base.predicate.name),))
             ways += self._filtered(base, query, self._conditions.of_values(base))
         return (yield from self._scores.rank({one.query: one for one in ways}.values(), self._options.hopeless))
@@ -497,14 +496,18 @@ class QuerySearch:
                 for name in [one.name for one in predicates if not one.inverse and one.id in leading]:
                     query = Query("ask", start.name, (), (WalkFilter((Hop(name),), "is", other.name),))
                     ways[query] = Way(query, line_of(query, start, other), prior)
-            of_start = {one.name for one in named or predicates}
-            for one in self._conditions.of_class_of(start):
-                if one.which.hops[0].predicate in of_start:
-                    query = Query("ask", start.name, (), (one.which,))
-                    prior = self._prior(start) + (start.start < one.mention.start)
-                    ways[query] = Way(query, line_of(query, start), prior)
+            ways |= {one.query: one for one in self._values_asked(start, named or predicates)}
         found = yield from self._scores.rank(ways.values())
         return found + (yield from self._joined(found))
+
+    def _values_asked(self, start: Mention, predicates: Sequence[Predicate]) -> list[Way]:
+        """Return whether a start has a literal that the question names, by predicates with which others of its class do."""
+        names, ways = {one.name for one in predicates}, list[Way]()
+        for one in self._conditions.of_class_of(start):
+            if one.which.hops[0].predicate in names:
+                query = Query("ask", start.name, (), (one.which,))
+                ways.append(Way(query, line_of(query, start), self._prior(start) + (start.start < one.mention.start)))
+        return ways
 
     def _joined(self, found: Sequence[Candidate]) -> Steps[list[Candidate]]:
         """Return the best candidates with a second object of the same predicate."""
@@ -552,7 +555,7 @@ class QuerySearch:
         """Return the sets of which the question may ask for the first: the members of a class that it names, or else
         other sets."""
         found = yield from self._class_bases(head)
-        if not any(one.start.stop > 0 for one in found):  # the question names none
+        if not any(one.start.is_named for one in found):
             found = sorted([*(yield from self._bases(head)), *found], key=lambda one: -one.score)
         return found[: self._options.bases]
 

@@ -15,8 +15,17 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free
 from refactx.engines.engine import Steps, TreeReading
 from refactx.fact import split_fact
-from refactx.selection.mentions import FoldedTokens, Mentions, QueryWords, find_mentions, fold, widest_names, words_of
-from refactx.selection.queries import Candidate, LineScores, QuerySearch, unnamed
+from refactx.selection.mentions import (
+    FoldedTokens,
+    Mentions,
+    QueryWords,
+    find_mentions,
+    fold,
+    unnamed,
+    widest_names,
+    words_of,
+)
+from refactx.selection.queries import Candidate, LineScores, QuerySearch
 from refactx.selection.scores import QuestionScore
 from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.evaluate import DEFAULT_LIMITS
@@ -92,7 +101,7 @@ class QueryAnswers:
         better = [one for one in narrower if one.score > whole.score]
         without = yield from search.without()
         least = whole.score if confidence is None else max(whole.score, without + confidence)
-        better += [one for one in (yield from search.of_class())[:1] if one.score > least]
+        better += [one for one in (yield from search.of_class(start))[:1] if one.score > least]
         found = sorted(better, key=lambda one: -one.score)
         if self.facts.counts([subject], predicate)[0] > self._values:
             found.append(whole)

@@ -6,12 +6,13 @@ import pytest
 from support.query.world import FakeScore, WorldIndex, overlap, result_of
 
 from refactx.engines.engine import TreeReading
-from refactx.selection.mentions import QueryWords, ValueSpans, widest_names
+from refactx.selection.mentions import QueryWords, ValueSpans, unnamed, widest_names
 from refactx.selection.queries import Candidate, LineScores, QuerySearch
 from refactx.walks.language import Head
 
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 WORDS = QueryWords(
+    heads={"ask": ["is"]},
     operators={"over": ["more than"]},
     function=frozenset(["who", "is", "in", "the", "does", "which", "has", "how", "many"]),
     class_of=f"P31 {TYPE}",
@@ -30,8 +31,8 @@ PEOPLE = {
 }
 
 
-def candidates(question: str, head: Head, class_id: str = TYPE) -> list[Candidate]:
-    """The queries for a question, the likeliest first; of a list those that narrow a class."""
+def candidates(question: str, head: Head, class_id: str = TYPE, subject: str = "") -> list[Candidate]:
+    """The queries for a question, the likeliest first; of a list those after a fact of a subject."""
     properties = {
         "instance of": (class_id, "entity", "has instance"),
         "knows": ("P1", "entity", "knows (inverse)"),
@@ -48,7 +49,7 @@ def candidates(question: str, head: Head, class_id: str = TYPE) -> list[Candidat
         scores=LineScores(index.tokenizer, FakeScore(index.tokenizer, overlap(question)), TreeReading.ROWS, "Query:"),
         widest=partial(widest_names, index.machine),
     )
-    return result_of(search.of_class() if head == "list" else search.candidates(head))
+    return result_of(search.of_class(unnamed(subject)) if head == "list" else search.candidates(head))
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,12 @@ def candidates(question: str, head: Head, class_id: str = TYPE) -> list[Candidat
 )
 def test_a_literal_that_the_question_names_is_a_filter(question: str, head: Head, line: str) -> None:
     assert candidates(question, head)[0].line == line
+
+
+def test_a_question_for_yes_or_no_has_no_list() -> None:
+    assert not candidates("Is Bo in Graz?", "list")
+    assert not candidates("Is Bob in Graz?", "ask")
+    assert candidates("Is Bob in Graz?", "list", subject="Bo")[0].line == "ask <Bo> <city> <Graz>"
 
 
 def test_none_in_wikidata() -> None:
