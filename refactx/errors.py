@@ -65,6 +65,17 @@ class ModelError(RefactxError):
     """A model or tokenizer cannot be loaded or used."""
 
 
+class ModelServerError(ModelError):
+    """A server that has the model did not answer, or refused. `answered`: its status, None if it gave none.
+
+    `status`: the one with which a server in front of it answers.
+    """
+
+    def __init__(self, message: str, answered: int | None = None) -> None:
+        super().__init__(message)
+        self.status = {400: 400, 408: 504, 413: 400, 422: 400, 429: 429, 503: 503, 504: 504}.get(answered or 0, 502)
+
+
 def brief(message: str) -> str:
     """Return an error on one line, without the middle if it quotes a long text: its end says what to do.
 
@@ -81,6 +92,13 @@ def text_for_clients(error: RefactxError) -> str:
         return "the index of this server was replaced or removed: ask again in some seconds"
     if isinstance(error, DatabaseError):
         return "the database does not answer: ask again in some seconds"
+    if isinstance(error, ModelServerError):
+        why = {
+            400: "refused the request, which may be too long for it: ask more briefly",
+            504: "took too long: ask again",
+        }
+        busy = {429: "has too many requests: ask again in some seconds"}
+        return f"the model's server {(why | busy).get(error.status, 'cannot answer now: ask again in some seconds')}"
     return brief(without_password(str(error)))
 
 

@@ -31,7 +31,8 @@ from refactx.models.loading import check_chat_template
 from refactx.selection.beams import FactBeams
 from refactx.selection.channel import Channel, ChannelOptions
 from refactx.selection.mentions import FoldedTokens
-from refactx.selection.query_answers import QueryAnswers
+from refactx.selection.query_answers import OwnQueries, QueryAnswers
+from refactx.walks.decoding import QueryGrammar
 from refactx.walks.language import FactSet
 
 LONGEST_PREFIX = 2000
@@ -120,7 +121,7 @@ class Channels:
         self._facts: FactSet | None = None
         self._tokens: FoldedTokens | None = None
         texts = [prompt.channel.strip()]
-        if prompt.words is not None and prompt.queries.strip() and (facts := facts_of(index)) is not None:
+        if prompt.has_queries and (facts := facts_of(index)) is not None:
             self._facts, self._tokens = facts, FoldedTokens(index.tokenizer.token_bytes)
             texts.append(f"{texts[0]}\n{prompt.queries.strip()}")
         self._examples = [index.tokenizer.encode(f"{text}\n") for text in texts]
@@ -159,6 +160,14 @@ class Channels:
                 min_confidence=options.min_confidence,
             )
         return channel
+
+
+def own_queries(index: FactSource, prompt: Prompt, ends: Collection[int]) -> OwnQueries | None:
+    """Return the queries that a model writes by itself: those of a prompt that has queries and no channel, else None."""
+    if prompt.channel.strip() or not prompt.has_queries or (facts := facts_of(index)) is None:
+        return None
+    grammar = QueryGrammar(facts, index)
+    return OwnQueries(grammar=grammar, facts=facts, marker=prompt.marker, unknown=prompt.unknown, end=sorted(ends)[:1])
 
 
 def facts_of(index: FactSource) -> FactSet | None:
@@ -234,7 +243,11 @@ class Asker:
         self._thoughts = thinking_of(tokenizer).tokens(tokenizer)
         self._inputs = PromptInputs(tokenizer, self._prompt, self._model.room, self._thoughts)
         self._channels = None if found is None else Channels(found, self._prompt, self._model.ends)
-        self._writer = self._beam_writer if self._model.engine is None else BatchWriter(self._model, found)
+        self._queries = None if found is None else own_queries(found, self._prompt, self._model.ends)
+        grammar = None if self._queries is None else self._queries.grammar
+        self._writer = (
+            self._beam_writer if self._model.engine is None else BatchWriter(self._model, found, queries=grammar)
+        )
 
     @property
     def can_think(self) -> bool:
@@ -421,13 +434,14 @@ class Asker:
                 channel=self._channels.of(one.question, options.min_confidence)
                 if options.uses_channel and not free and self._channels
                 else None,
+                queries=None if free or self._queries is None else replace(self._queries, answered=[]),
             )
             for one in asked
         ]
         writer, done = self._writer if options.num_beams == 1 else self._beam_writer, 0
         try:
             for one, order, text in zip(asked, orders, writer.write(orders, writing, at_once), strict=False):
-                yield self._answer(one, text, self._finish(text, repeated), channel=order.channel)
+                yield self._answer(one, text, self._finish(text, repeated), order=order)
                 done += 1
         except WritingError as failed:
             left = zip(asked[done:], failed.texts, strict=False)
@@ -460,9 +474,11 @@ class Asker:
         written: WrittenText,
         reason: FinishReason,
         linked: bool = True,
-        channel: Channel | None = None,
+        order: TextRequest | None = None,
     ) -> Answer:
         """Return the answer that a text is. `linked`: with the ids of its facts' parts, which need the database."""
+        channel = None if order is None else order.channel
+        chosen = channel or (None if order is None else order.queries)
         marks = () if self._thoughts is None else self._thoughts.names
         text = self._tokenizer.decode(
             [number for number in written.answer_ids if number not in marks],
@@ -487,7 +503,7 @@ class Asker:
             seconds=written.seconds,
             finish_reason=reason,
             turns_left_out=asked.left_out,
-            queries=() if channel is None else tuple(channel.answered),
+            queries=() if chosen is None else tuple(chosen.answered),
             confidence=None if channel is None else channel.confidence,
             forced_tokens=written.forced,
         )
@@ -520,6 +536,12 @@ class Asker:
             )
         if streamer is not None and options.num_beams > 1:
             raise InputError("beam search cannot stream, since it decides at the end: leave out streamer or num_beams")
+        has_beams = options.num_beams > 1 or options.fact_beams is not None
+        if self._queries is not None and not free and (self._model.engine is None or has_beams):
+            raise InputError(
+                "with this prompt, the model writes queries by itself, which are answered in greedy and sampled text of an "
+                "engine alone: leave out beams, or give a prompt without `queries`"
+            )
         if free and replace(options, channel=False) != options.free:  # `channel` is True by default
             raise InputError("free text has no facts: leave out free, or leave out fact_beams and max_facts")
         if not free and self._index is None:

@@ -16,14 +16,16 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from ipaddress import ip_address
+from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from refactx.decoding.thoughts import Marks, ThoughtTokens, marks_in
 from refactx.engines.served.servers import Usage
-from refactx.errors import InputError, ModelError
+from refactx.errors import InputError, ModelError, ModelServerError
 from refactx.lazy import require
 
 Message = dict[str, str]
@@ -204,13 +206,20 @@ class ServerRole:
 class ChatServer:
     """A model on a server, such as http://127.0.0.1:8000/v1. Threads may share it.
 
-    `key`: by default that of the environment. Requests that fail temporarily (no connection, time-out, 429, 5xx) are
-    sent again, at most `retries` times, at growing intervals. Raises InputError if `url` is not one, or if the client is
-    not installed.
+    `key`: by default that of the environment; `seconds`: the most time of a request. Requests that fail temporarily (no
+    connection, time-out, 429, 5xx) are sent again, at most `retries` times, at growing intervals. Raises
+    InputError if `url` is not one, or if the client is not installed.
     """
 
     def __init__(
-        self, model: str, url: str, role: ServerRole, *, key: str | None = None, retries: int = RETRIES
+        self,
+        model: str,
+        url: str,
+        role: ServerRole,
+        *,
+        key: str | None = None,
+        retries: int = RETRIES,
+        seconds: float = SECONDS,
     ) -> None:
         try:
             parts = urlsplit(url)
@@ -224,7 +233,7 @@ class ChatServer:
         require("openai", role.extra)
         import openai  # takes a second
 
-        self._model, self._role = model, role
+        self._model, self._role, self._seconds, self._lock = model, role, seconds, Lock()
         self.shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
         """The URL without what may be secret."""
         self.usage = Usage()
@@ -235,7 +244,7 @@ class ChatServer:
         given = key or os.environ.get(role.key) or "none"
         client = _client(f"{role.name} at {self.shown}", retries + 1, is_here=is_here(host))
         self._client = openai.OpenAI(
-            api_key=given, base_url=url, timeout=SECONDS, max_retries=retries, http_client=client
+            api_key=given, base_url=url, timeout=seconds, max_retries=retries, http_client=client
         )
 
     def generate(self, messages: Sequence[Message], max_new_tokens: int) -> str:
@@ -249,7 +258,7 @@ class ChatServer:
 
         `tools`: those that the model may call, as OpenAI's API describes them; a server that takes none gets none.
 
-        Raises ModelError if the server cannot be reached, refuses the request, or replies with something else.
+        Raises ModelServerError if the server cannot be reached, refuses the request, or replies with something else.
         """
         import openai
 
@@ -259,8 +268,10 @@ class ChatServer:
                 request = self._request(messages, max_new_tokens, tools)
                 try:
                     completion = self._client.chat.completions.create(**request)
-                    self._count(completion)
-                    return Reply.of(completion.choices[0])
+                    used = _usage(completion.usage)
+                    with self._lock:
+                        self.usage += used
+                    return Reply.of(completion.choices[0], used)
                 except openai.APIStatusError as error:
                     refused = _refused_of(request, error.param, _words(error))
                     if not refused:
@@ -269,31 +280,26 @@ class ChatServer:
                         print(f"refactx: {self._model} takes no temperature: its replies may vary", file=sys.stderr)
                     self._refused |= refused
         except openai.APITimeoutError as error:
-            raise ModelError(
-                f"{role.name} at {self.shown} did not answer within {SECONDS:g} seconds: check {role.option} and its load"
+            raise ModelServerError(
+                f"{role.name} at {self.shown} did not answer within {self._seconds:g} seconds: check {role.option} and its "
+                "load",
+                HTTPStatus.GATEWAY_TIMEOUT,
             ) from error
         except openai.APIConnectionError as error:
-            raise ModelError(
+            raise ModelServerError(
                 f"{role.name} at {self.shown} cannot be reached: check {role.option} and that it runs ({_reason(error)})"
             ) from error
         except openai.AuthenticationError as error:
-            raise ModelError(f"{role.name} at {self.shown} did not accept the key: set {role.key}") from error
+            raise ModelServerError(f"{role.name} at {self.shown} did not accept the key: set {role.key}") from error
         except openai.APIStatusError as error:
-            raise ModelError(
-                f"{role.name} at {self.shown} refused the request for model {self._model!r}: {_words(error)[:200]}"
+            raise ModelServerError(
+                f"{role.name} at {self.shown} refused the request for model {self._model!r}: {_words(error)[:200]}",
+                error.status_code,
             ) from error
         except (openai.OpenAIError, AttributeError, IndexError, TypeError, ValueError) as error:
-            raise ModelError(
+            raise ModelServerError(
                 f"the reply of {role.name} at {self.shown} is not a chat completion ({error}): check {role.option}"
             ) from error
-
-    def _count(self, completion: Any) -> None:
-        usage = completion.usage
-        self.usage.requests += 1
-        self.usage.prompt += getattr(usage, "prompt_tokens", None) or 0
-        self.usage.written += getattr(usage, "completion_tokens", None) or 0
-        details = getattr(usage, "prompt_tokens_details", None)
-        self.usage.cached += getattr(details, "cached_tokens", None) or 0
 
     def _request(
         self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int, tools: Sequence[Mapping[str, Any]]
@@ -323,15 +329,16 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply: its text, the tools that it calls, itself as a message, and whether it was cut off."""
+    """A reply: its text, the tools that it calls, itself as a message, whether it was cut off, and what it took."""
 
     text: str
     calls: tuple[ToolCall, ...]
     message: Mapping[str, Any]
     is_cut: bool
+    usage: Usage
 
     @classmethod
-    def of(cls, choice: Any) -> "Reply":
+    def of(cls, choice: Any, usage: Usage) -> "Reply":
         """Return the reply that a choice of a completion is. Raises as wrong types do."""
         given, text = choice.message.tool_calls or (), choice.message.content or ""
         calls = tuple(ToolCall(one.id, one.function.name, one.function.arguments) for one in given)
@@ -341,7 +348,14 @@ class Reply:
                 {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
                 for one in calls
             ]
-        return cls(text, calls, message, choice.finish_reason == "length")
+        return cls(text, calls, message, choice.finish_reason == "length", usage)
+
+
+def _usage(told: Any) -> Usage:
+    """Return what a request took, as the server tells it; some tell nothing."""
+    details = getattr(told, "prompt_tokens_details", None)
+    given = ((told, "prompt_tokens"), (details, "cached_tokens"), (told, "completion_tokens"))
+    return Usage(1, *(getattr(where, name, None) or 0 for where, name in given))
 
 
 def _refused_of(request: Mapping[str, Any], parameter: str | None, reason: str) -> set[str]:

@@ -11,7 +11,8 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from refactx.ask.asker import Asker
 from refactx.ask.browse import Checked, browse, check_text
 from refactx.ask.chat import ChatServer, Reply, ServerRole
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
+from refactx.decoding.stream import TextPiece
 from refactx.decoding.thoughts import without_thoughts
+from refactx.engines.engine import LanguageModel
 from refactx.engines.loading import ChatOnlyError, EngineOptions, load_language_model
 from refactx.engines.served.servers import KEY, Usage
 from refactx.errors import InputError, RefactxError
@@ -34,6 +37,8 @@ CORRECTIONS = 2
 """The most times that an answer with facts that do not exist is asked for again."""
 SHOWN = 20
 """The most completions and facts that a tool returns."""
+ONLY_CHATS = "{} was given, and this server only chats: leave it out, or use a server that scores ids"
+"""The error of an option that needs the scores of ids."""
 
 INSTRUCTIONS = """
 
@@ -69,17 +74,27 @@ TOOLS = (
     _tool("check", "Whether a fact exists, and the nearest ones if not.", fact="<subject> <predicate> <value>"),
 )
 
-_FACT_LINE = re.compile(r"[\s>*_#\d.()-]*facts?[\s*_]*:", re.IGNORECASE)
-"""The beginning of a line that claims a fact, also in a list and in Markdown."""
+_FACT_LINE = re.compile(r"[\s>*_#\d.()-]*facts?[\s*_]*:|.*?\bfacts?[\s*_]*:(?=[\s*_]*<)", re.IGNORECASE)
+"""The beginning of a line that claims a fact, also in a list, in Markdown, and after other text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reviewed:
-    """A text with the marks of what is wrong, the facts in it that exist, and those that do not with what is near them."""
+    """The pieces of a text with the marks of what is wrong, the facts in it that exist, and those that do not with what is
+    near them."""
 
-    text: str
+    pieces: list[TextPiece]
     right: list[Checked]
     wrong: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedText:
+    """An answer, the pieces of its text, each of its facts one of them, and what was asked of the model for it."""
+
+    answer: Answer
+    pieces: list[TextPiece]
+    usage: Usage
 
 
 class CheckedAsker:
@@ -93,6 +108,8 @@ class CheckedAsker:
 
     streams = False
     """Whether a text can be shown while it is written: here, after its facts were checked."""
+    can_think = False
+    """Whether a thought can be asked for: a chat API thinks as it wants, and thoughts are left out."""
 
     def __init__(self, chat: ChatServer, index: Index, prompt: Prompt) -> None:
         self._chat, self._index, self._prompt = chat, index, prompt
@@ -123,28 +140,38 @@ class CheckedAsker:
         """Ask one question and return its answer, whose facts exist. `free`: without tools and checks.
 
         `streamer`: gets nothing, see `stream`. `until`: called after each reply, with no ids of it; once it returns
-        True, the answer is what there is.
+        True, the answer is what there is. Raises as `write` does.
+        """
+        stops = None if until is None else lambda: until(np.zeros((1, 1), np.int64))
+        return self.write(question, options, history=history, free=free, cancelled=stops).answer
+
+    def write(
+        self,
+        question: str,
+        options: Generation = GREEDY,
+        history: Sequence[Example] = (),
+        system: str = "",
+        *,
+        free: bool = False,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> CheckedText:
+        """Ask one question as `ask` does. `system`: a text after the system message of the prompt; `cancelled`: asked after
+        each reply; once it returns True, the answer is what there is.
 
         Raises InputError for a question without visible text, and for options of how facts and ids are chosen, which a
-        chat API does not take; ModelError as `ChatServer.reply` does, and as `Index.children` does.
+        chat API does not take; ModelServerError as `ChatServer.reply` does, and as `Index.children` does.
         """
-        usual = replace(
-            GREEDY.free if free else GREEDY, max_new_tokens=options.max_new_tokens, max_facts=options.max_facts
-        )
-        given = [one.name for one in fields(options) if getattr(options, one.name) != getattr(usual, one.name)]
-        if given:
-            raise InputError(
-                f"{given[0]} was given, and this server only chats: leave it out, or use a server that scores ids"
-            )
-        started, asked = time.time(), replace(self.usage)
-        messages: list[dict[str, Any]] = [*self._prompt.messages(question, history)]
+        if name := untaken(options, free=free):
+            raise InputError(ONLY_CHATS.format(name))
+        started, spent = time.time(), Usage()
+        messages: list[dict[str, Any]] = [*self._prompt.messages(question, history, system)]
         if not free:
             messages[0] = {**messages[0], "content": messages[0]["content"] + INSTRUCTIONS}
         for left in range(CORRECTIONS, -1, -1):
-            reply = self._reply(messages, options.max_new_tokens, () if free else TOOLS)
+            reply = self._reply(messages, options.max_new_tokens, () if free else TOOLS, spent)
             text = without_thoughts(reply.text).strip()
-            reviewed = _Reviewed(text, [], []) if free else self._review(text)
-            stopped = until is not None and until(np.zeros((1, 1), np.int64))
+            reviewed = _Reviewed([TextPiece(text)], [], []) if free else self._review(text)
+            stopped = cancelled is not None and cancelled()
             if not reviewed.wrong or not left or stopped:
                 break
             wrong = "\n".join(reviewed.wrong)
@@ -153,12 +180,11 @@ class CheckedAsker:
                 "Write the whole answer again, with facts that exist alone, copied exactly."
             )
             messages += [{"role": "assistant", "content": text}, {"role": "user", "content": objection}]
-        spent = self.usage - asked
-        facts = tuple(one.fact for one in reviewed.right)
-        return Answer(
+        facts, written = tuple(one.fact for one in reviewed.right), "".join(piece.text for piece in reviewed.pieces)
+        answer = Answer(
             question=question.strip(),
-            answer=final_answer(reviewed.text, self._prompt.marker, facts, ""),
-            text=reviewed.text,
+            answer=final_answer(written, self._prompt.marker, facts, ""),
+            text=written,
             facts=facts,
             links=tuple(one.linked for one in reviewed.right),
             tokens=spent.written,
@@ -166,6 +192,7 @@ class CheckedAsker:
             seconds=time.time() - started,
             finish_reason="interrupted" if stopped else "length" if reply.is_cut else "stop",
         )
+        return CheckedText(answer, reviewed.pieces, spent)
 
     def ask_all(
         self,
@@ -187,10 +214,12 @@ class CheckedAsker:
             if answer.finish_reason == "interrupted":
                 return
 
-    def _reply(self, messages: list[dict[str, Any]], most: int, tools: Sequence[dict[str, Any]]) -> Reply:
-        """Return the first reply without calls of tools; `messages` gets those before it, with what the tools returned."""
+    def _reply(self, messages: list[dict[str, Any]], most: int, tools: Sequence[dict[str, Any]], spent: Usage) -> Reply:
+        """Return the first reply without calls of tools; `messages` gets those before it, with what the tools returned, and
+        `spent` what all of them took."""
         for left in range(ROUNDS, -1, -1):
             reply = self._chat.reply(messages, most, tools if left else ())
+            spent += reply.usage
             if not reply.calls or not left:
                 return reply
             messages.append(dict(reply.message))
@@ -229,23 +258,55 @@ class CheckedAsker:
 
     def _review(self, text: str) -> _Reviewed:
         """Check the lines of a text that begin as facts. Those with more than a fact, or none, are wrong."""
-        lines, right, wrong = list[str](), list[Checked](), list[str]()
-        for line in text.splitlines():
-            begin = _FACT_LINE.match(line)
+        reviewed = _Reviewed([], [], [])
+        pieces, wrong = reviewed.pieces, reviewed.wrong
+        for number, line in enumerate(text.splitlines()):
+            begin, before = _FACT_LINE.match(line), "\n" if number else ""
             found = check_text(self._index, self._facts, line) if begin else []
             if begin is None:
-                lines.append(line)
+                pieces.append(TextPiece(before + line))
             elif len(found) != 1 or re.search("[<>]", line[begin.end() : found[0].start] + line[found[0].stop :]):
-                lines.append(f"{line} {NOT_FOUND}")
+                pieces.append(TextPiece(f"{before}{line} {NOT_FOUND}"))
                 wrong.append(f"{line.strip()} - write one fact a line: Fact: <subject> <predicate> <value> .")
             elif not found[0].exists:
-                lines.append(f"{line} {NOT_FOUND}")
+                pieces.append(TextPiece(f"{before}{line} {NOT_FOUND}"))
                 near = "; ".join(fact.text for fact, _ in found[0].nearest) or "none"
                 wrong.append(f"{found[0].fact.text} - the nearest facts that exist: {near}")
             else:
-                lines.append(line[: found[0].start] + found[0].fact.text + line[found[0].stop :])
-                right.append(found[0])
-        return _Reviewed("\n".join(lines), right, wrong)
+                fact = found[0].fact
+                pieces.append(TextPiece(before + line[: found[0].start]))
+                pieces.append(TextPiece(fact.text, in_fact=True, completes=True, fact=fact))
+                pieces.append(TextPiece(line[found[0].stop :]))
+                reviewed.right.append(found[0])
+        return reviewed
+
+
+def untaken(options: Generation, *, free: bool) -> str:
+    """Return the name of the first option of how facts and ids are chosen that is given; "" for none.
+
+    >>> untaken(Generation(temperature=1), free=False), untaken(Generation(max_new_tokens=9), free=False)
+    ('temperature', '')
+    """
+    usual = replace(GREEDY.free if free else GREEDY, max_new_tokens=options.max_new_tokens)
+    return next((one.name for one in fields(options) if getattr(options, one.name) != getattr(usual, one.name)), "")
+
+
+def load_any(
+    name: str, index: Index | None, engine: EngineOptions, say: Callable[[str], object]
+) -> LanguageModel | ChatServer:
+    """Return a model of ours or on a server, which may only chat. `say`: told of the last.
+
+    Raises as `load_language_model` does; ModelError for a server that only chats, without an index.
+    """
+    try:
+        return load_language_model(name, index, engine)
+    except ChatOnlyError:
+        if index is None or engine.server is None or engine.server.model_url is None:
+            raise
+    url = engine.server.model_url
+    say(f"{url.rpartition('@')[2]} only chats: its facts are checked")
+    role = ServerRole(name="the model", option="--model-url", key=KEY, extra="served")
+    return ChatServer(name, url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1", role)
 
 
 def asker_of(
@@ -253,19 +314,12 @@ def asker_of(
 ) -> tuple[Asker | CheckedAsker, Usage | None]:
     """Return what asks a model, which may be on a server, and what is asked of that server. `say`: told if it only chats.
 
-    Raises as `load_language_model` and `Asker` do; ModelError for a server that only chats, without an index.
+    Raises as `load_any` and `Asker` do.
     """
-    try:
-        loaded = load_language_model(name, index, engine)
-        return Asker(loaded, loaded.tokenizer, index, prompt), getattr(loaded, "usage", None)
-    except ChatOnlyError:
-        if index is None or engine.server is None or engine.server.model_url is None:
-            raise
-    url = engine.server.model_url
-    say(f"{url.rpartition('@')[2]} only chats: its facts are checked")
-    role = ServerRole(name="the model", option="--model-url", key=KEY, extra="served")
-    asker = CheckedAsker(ChatServer(name, url, role), index, prompt)
-    return asker, asker.usage
+    loaded = load_any(name, index, engine, say)
+    if isinstance(loaded, ChatServer):
+        return CheckedAsker(loaded, cast(Index, index), prompt), loaded.usage
+    return Asker(loaded, loaded.tokenizer, index, prompt), getattr(loaded, "usage", None)
 
 
 def _shown(one: Checked) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from refactx.selection.channel import ChannelOptions
 from refactx.selection.query_answers import TRIGGER, try_answer
 from refactx.tree.tree import Tokens
 from refactx.walks.answered import AnsweredQuery
+from refactx.walks.decoding import QueryGrammar
 from refactx.walks.language import TERMINATOR, Query, QueryError, read_line
 from refactx.walks.sparql import from_sparql
 
@@ -118,11 +119,9 @@ class Teacher:
         self._index, self._prompt, self._tokenizer = index, prompt, tokenizer
         self._end, self._longest = end, longest
         self._facts, grammar = facts_of(index), None
-        self._writes_queries = self._facts is not None and prompt.words is not None and bool(prompt.queries.strip())
-        if self._writes_queries and self._facts is not None:
-            from refactx.walks.decoding import QueryGrammar
-
+        if self._facts is not None and prompt.has_queries:
             grammar = QueryGrammar(self._facts, index)
+        self._writes_queries = grammar is not None
         self._machine = Machine(index, grammar)
         self._kept: dict[bytes, Tokens] = {}
 

@@ -5,6 +5,7 @@ Prompts are data, TOML files in `refactx.prompts`: `system`, `trigger`, `marker`
 tokens are removed from it (`refactx.ask.chat`).
 """
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -52,6 +53,11 @@ class Prompt:
     min_confidence: float = MIN_CONFIDENCE
     queries: str = ""
     words: QueryWords | None = None
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether texts may have queries."""
+        return self.words is not None and bool(self.queries.strip())
 
     def messages(self, question: str, history: Sequence[Example] = (), system: str = "") -> list[Message]:
         """Return the conversation up to the question; `history`: its earlier turns; `system`: what follows the prompt's.
@@ -125,6 +131,29 @@ def load_prompt(name: str | Path = "wikidata") -> Prompt:
             "channel, asks and queries, a number min_confidence, [[example]] tables with a question and an answer, and "
             "a table [words]"
         ) from error
+
+
+TAUGHT_PROMPT, TAUGHT_REPORT = "prompt.toml", "report.json"
+"""The files of an adapter that `refactx train` made: a prompt of the user's own, and the report, which names one of ours."""
+
+
+def prompt_of(*taught: str | Path | None) -> str | None:
+    """Return the prompt that `refactx train` has taught the first of some adapters or models, as `load_prompt` takes it.
+
+    None if it has taught none of them.
+    """
+    for folder in (Path(one).expanduser() for one in taught if one is not None):
+        if (folder / TAUGHT_PROMPT).is_file():
+            return str(folder / TAUGHT_PROMPT)
+        try:
+            name = json.loads((folder / TAUGHT_REPORT).read_text(encoding="utf-8"))["questions"]["prompt"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if isinstance(name, str) and not name.endswith(
+            ".toml"
+        ):  # of an earlier release: a file of a path that is not kept
+            return name
+    return None
 
 
 def _whole(words: dict[str, Any]) -> dict[str, Any]:

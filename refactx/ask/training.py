@@ -25,7 +25,7 @@ import torch
 from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from refactx.ask.lessons import Lesson, Lessons, Taught, Teacher, TrainingOptions
-from refactx.ask.prompt import Prompt
+from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT, Prompt
 from refactx.engines.engine import free_memory
 from refactx.engines.transformers.processor import check_model, check_tokenizer
 from refactx.engines.transformers.rows import TransformersModel
@@ -44,7 +44,6 @@ PATIENCE = 4
 """A run ends early after so many evaluations that are no better than the best."""
 LOGGED = 5
 """How many lines of progress there are for each evaluation."""
-REPORT = "report.json"
 _ADAPTER, _RUN, _STATE = "adapter", "run.json", "trainer_state.json"
 
 
@@ -123,8 +122,8 @@ class _Progress(TrainerCallback):
 class Training:
     """A training of the model called `model` on an index with a prompt, whose adapter is to be `out`.
 
-    `source`: what a report says of the questions: their `file`, its `sha256`, and the name of the `prompt`, None for the
-    index's own. `say`: called with lines of progress.
+    `source`: what a report says of the questions: their `file`, its `sha256`, and the name or file of the `prompt`.
+    `say`: called with lines of progress.
     """
 
     model: str
@@ -184,7 +183,7 @@ class Training:
         try:
             if not out.exists() or (out.is_dir() and not any(out.iterdir())):
                 return None
-            report: dict[str, Any] = json.loads((out / REPORT).read_text(encoding="utf-8"))
+            report: dict[str, Any] = json.loads((out / TAUGHT_REPORT).read_text(encoding="utf-8"))
             return report if report["run"]["texts"] else None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{out} is there, and holds no adapter of this command: give another --out") from error
@@ -207,6 +206,8 @@ class Training:
                 raise InputError(f"{self.folder} is there, and holds no run of this command: give another --out")
             if not file.exists():
                 file.write_text(json.dumps(run), encoding="utf-8")
+            if (own := str(self.source["prompt"])).endswith(".toml"):
+                shutil.copy(own, self.folder / TAUGHT_PROMPT)
             before = json.loads(file.read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(f"cannot write {self.folder} ({error.strerror}): give another --out") from error
@@ -302,7 +303,9 @@ class Training:
             "curve": curve,
             "versions": {name: version(name) for name in ("refactx", "torch", "transformers", "peft")},
         }
-        (folder / REPORT).write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / TAUGHT_REPORT).write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        if (own := self.folder / TAUGHT_PROMPT).is_file():
+            shutil.copy(own, folder)
         (folder / "README.md").write_text(_card(report), encoding="utf-8")
         folder.replace(self.out)
         shutil.rmtree(self.folder)
@@ -385,7 +388,6 @@ def _card(report: dict[str, Any]) -> str:
     """Return the model card of an adapter."""
     run, before, now = report["run"], report["loss_before"], report["loss"]
     asked = report["questions"]
-    prompt = f" --prompt {asked['prompt']}" if asked["prompt"] else ""
     settings = "\n".join(f"| {name} | {run[name]} |" for name in run)
     return f"""---
 base_model: {run["model"]}
@@ -396,12 +398,13 @@ tags: [lora, refactx]
 # Answers out of the index {run["index"]}
 
 An adapter of LoRA for {run["model"]}, made by `refactx train`. It is for `refactx ask`, which holds the model to facts of the
-index, with the prompt that it was made with:
+index, with the prompt {asked["prompt"]}, which it was made with, and which `ask` takes by itself:
 
-    refactx ask "QUESTION" --model {run["model"]} --index {run["index"]} --adapter FOLDER{prompt}
+    refactx ask "QUESTION" --model {run["model"]} --index {run["index"]} --adapter FOLDER
 
 Trained on {counted(report["trained_on"], "question")} of {asked["file"]} (SHA-256 {asked["sha256"]}). The loss on
-{counted(report["kept_aside"], "question")} kept aside was {before:.4f} before, and is {now:.4f}. `{REPORT}` has all losses.
+{counted(report["kept_aside"], "question")} kept aside was {before:.4f} before, and is {now:.4f}. `{TAUGHT_REPORT}` has
+all losses.
 
 | setting | |
 |---|---|

@@ -37,19 +37,24 @@ from refactx.fact import Fact
 from refactx.selection.beams import FactBeams, choose_strategy
 from refactx.selection.channel import Channel
 from refactx.selection.plain import FreeChooser, PlainChooser
+from refactx.selection.query_answers import OwnQueries, QueryWriter
 from refactx.selection.thinking import ThinkingChooser, Thought
 from refactx.tree.tree import Children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRequest:
-    """A text to write after the ids of a `prompt`: at most `max_new_tokens` ids. `channel`: as in
-    `GroundedModel.generate`; `thought`: how many of the ids a thought may take before it is closed, if the prompt opens
-    one, else 0. The answer does not take what the thought leaves."""
+    """A text to write after the ids of a `prompt`: at most `max_new_tokens` ids.
+
+    `channel`: as in `GroundedModel.generate`; `queries`: those that the model writes by itself, in place of a channel;
+    `thought`: how many of the ids a thought may take before it is closed, if the prompt opens one, else 0. The answer does
+    not take what the thought leaves.
+    """
 
     prompt: Sequence[int]
     max_new_tokens: int
     channel: Channel | None = None
+    queries: OwnQueries | None = None
     thought: int = 0
 
 
@@ -449,7 +454,9 @@ class _Text:
 
     def _new_job(self) -> Job:
         options, engine, shared = self._options, self._writer.scheduler.engine, self._writer.shared
-        chooser = self._new_chooser()
+        chooser, queries = self._new_chooser(), self._order.queries
+        if queries is not None and self._machine is not None:
+            chooser = QueryWriter(self._machine, queries)
         if self._thought is not None:
             chooser = ThinkingChooser(self._thought, self._new_chooser(), chooser, self._ends, self._line)
         if engine.trees < chooser.needs:

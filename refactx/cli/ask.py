@@ -82,10 +82,11 @@ def ask(
     conversation continues.
     """
     from refactx.ask.examples import prompt_for
-    from refactx.ask.prompt import check_prompt, load_prompt
+    from refactx.ask.prompt import check_prompt, load_prompt, prompt_of
     from refactx.index.open import open_index
 
-    generation, template = generation_of(given), load_prompt(prompt or "wikidata")
+    asked = prompt or prompt_of(given["adapter"], model)
+    generation, template = generation_of(given), load_prompt(asked or "wikidata")
     engine = engine_options_of(given, batch_size, generation.num_beams)
     if chat and (file is not None or batch_size > 1):
         raise InputError(
@@ -103,7 +104,7 @@ def ask(
     with ExitStack() as stack:
         is_served = engine.server is not None and engine.server.model_url is not None
         opened = None if free and not is_served else stack.enter_context(open_index(index, db))
-        template = prompt_for(prompt, opened)
+        template = prompt_for(asked, opened)
         notes = check_prompt(template, opened) if opened else []
         from refactx.ask.checked import asker_of
         from refactx.cli.views import Asking, ask_many, view_of

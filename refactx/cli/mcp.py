@@ -76,9 +76,10 @@ def _serve_facts(prompt: str | None, *, index: str, model: str | None, db: str |
         if model is not None:
             from refactx.ask.asker import Asker
             from refactx.ask.examples import prompt_for
+            from refactx.ask.prompt import prompt_of
             from refactx.engines.loading import load_language_model
 
-            template = prompt_for(prompt, opened)
+            template = prompt_for(prompt or prompt_of(given["adapter"], model), opened)
             loaded = load_language_model(model, opened, engine_options_of(given, texts=1, beams=1))
             ask = asks_alone(Asker(loaded, loaded.tokenizer, opened, template), template.unknown)
         _run(fact_server(opened, ask=ask))

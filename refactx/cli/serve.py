@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,11 @@ from refactx.postgres.entry import limits_of_environment
 from refactx.server import ServerOptions
 
 if TYPE_CHECKING:
+    from refactx.ask.chat import ChatServer
     from refactx.engines.engine import LanguageModel
     from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index
-    from refactx.server import TextService
+    from refactx.server import DatabaseChecks, TextService
     from refactx.server.http import Slots
     from refactx.server.uploads import Uploads
     from refactx.translate.pack import Pack
@@ -42,16 +44,23 @@ def pack_to_serve(name: str | None, run_on: str | None) -> "Pack | None":
 
 
 def translator_of(
-    pack: "Pack", loaded: "LanguageModel", model: str, index: str, db: str | None, run_on: str | None, stack: ExitStack
+    pack: "Pack",
+    loaded: "LanguageModel | ChatServer",
+    options: TranslatorOptions,
+    machine: "EngineOptions",
+    stack: ExitStack,
 ) -> "Translator":
-    """Return a translator for a pack by a model that is loaded, with the usual bounds.
+    """Return a translator for a pack by a model that is loaded, or by one on a server that only chats (`machine`).
 
-    `run_on`: as the option of `refactx translate`; `stack`: closes what it opens. Queries are constrained by the grammar
-    of the pack if the model has an engine.
+    `stack`: closes what it opens. Queries are constrained by the grammar of the pack if the model has an engine.
     """
-    grammar = loaded.engine is not None
-    options = TranslatorOptions(model=model, grammar=grammar, index=index, db=db, agent=True, run_on=run_on)
-    return open_translator(pack, options, Models(loaded={model: loaded}), stack)
+    from refactx.ask.chat import ChatServer
+
+    if isinstance(loaded, ChatServer):
+        url = None if machine.server is None else machine.server.model_url
+        return open_translator(pack, replace(options, model_url=url), Models(), stack)
+    options = replace(options, grammar=loaded.engine is not None)
+    return open_translator(pack, options, Models(loaded={options.model or "": loaded}), stack)
 
 
 ACCESS = ("host", "port", "api_key_file", "auth", "allow_host", "allow_origin", "root_path")
@@ -127,10 +136,11 @@ def serve(
     """
     for package in ("fastapi", "llguidance", "mcp", "uvicorn", "prometheus_client"):
         require(package, "serve")
-    from refactx.ask.prompt import load_prompt
+    from refactx.ask.prompt import load_prompt, prompt_of
     from refactx.server import listen
     from refactx.server import serve as run
     from refactx.server.http import Slots
+    from refactx.server.service import writes_together
 
     keys = () if api_key_file is None else read_keys(api_key_file)
     is_own = is_loopback(host)
@@ -150,24 +160,27 @@ def serve(
         feedback=feedback,
         **given,
     )
-    load_prompt(prompt or "wikidata")  # reports a wrong name before anything is opened
+    taught = prompt_of(given["adapter"], models[0]) if len(models) == 1 else None
+    load_prompt(prompt or taught or "wikidata")  # reports a wrong name before anything is opened
     if feedback is not None:
         feedback.open("ab").close()  # reports at once that it cannot be written
     pack = pack_to_serve(pack_name, run_on)
     with listen(host, port) as listening, ExitStack() as stack:
         opened = open_indexes(indexes, db, stack)
         pairs = load_models(dict(zip(names, models, strict=True)), opened, machine)
-        has_engines = all(loaded.engine is not None for _, loaded, _ in pairs)
+        together = all(writes_together(loaded) for _, loaded, _ in pairs)
         opener = ServiceOpener(
             options=options,
             prompt=prompt,
+            taught=taught,
             db=db,
             stack=stack,
-            slots=Slots(options.max_running if has_engines else 1, options.max_waiting),
+            slots=Slots(options.max_running if together else 1, options.max_waiting),
             names_index=len(pairs) > 1 or options.max_upload > 0,
         )
         _, loaded, index = pairs[0]
-        translator = None if pack is None else translator_of(pack, loaded, models[0], index, db, run_on, stack)
+        translating = TranslatorOptions(model=models[0], index=index, db=db, agent=True, run_on=run_on)
+        translator = None if pack is None else translator_of(pack, loaded, translating, machine, stack)
         services = opener.services(pairs, opened, translator)
         uploads = opener.uploads(pairs, opened[index]) if options.max_upload else None
         address = listening.getsockname()
@@ -179,14 +192,22 @@ def serve(
 
 
 def model_names(models: Sequence[str], name: str | None, adapter: str | None) -> list[str]:
-    """Return the names of models for clients. Raises InputError for what is about one model, where there are several.
+    """Return the names of models for clients, with that of the folder where those of files would be the same.
+
+    Raises InputError for what is about one model, where there are several, and for two of one name.
 
     >>> model_names(["demo", "/models/smollm2.gguf"], None, None)
     ['demo', 'smollm2']
+    >>> model_names(["smollm2/q8.gguf", "qwen/q8.gguf", "demo"], None, None)
+    ['smollm2/q8', 'qwen/q8', 'demo']
     """
     if len(models) > 1 and (name or adapter):
         raise InputError(f"{'--name' if name else '--adapter'} is for one model: give one --model with it")
-    found = [name or name_of(model) for model in models]
+    short = [name or name_of(model) for model in models]
+    found = [
+        f"{Path(model).absolute().parent.name}/{one}" if short.count(one) > 1 and one != model else one
+        for one, model in zip(short, models, strict=True)
+    ]
     if double := next((one for one in found if found.count(one) > 1), None):
         raise InputError(f"two models have the name {double}: serve them one by one")
     return found
@@ -206,25 +227,28 @@ def open_indexes(given: Sequence[str], db: str | None, stack: ExitStack) -> dict
     return found
 
 
-Pair = tuple[str, "LanguageModel", str]
+Pair = tuple[str, "LanguageModel | ChatServer", str]
 """The name of a model, the model, and what was given for an index."""
 
 
 def load_models(models: Mapping[str, str], indexes: Mapping[str, "Index"], machine: "EngineOptions") -> list[Pair]:
     """Return each model with each index of its tokenizer: the model's name, the model, loaded once, and the index's key.
 
+    A model on a server that only chats goes with any index.
+
     Raises TokenizerMismatchError for a model without an index, or an index without a model.
     """
-    from refactx.engines.loading import load_language_model
+    from refactx.ask.chat import ChatServer
+    from refactx.ask.checked import load_any
 
     found, refused = list[Pair](), dict[str, TokenizerMismatchError]()
     for name, model in models.items():
-        loaded: LanguageModel | None = None
+        loaded: LanguageModel | ChatServer | None = None
         for key, index in indexes.items():
             try:
                 if loaded is None:
-                    loaded = load_language_model(model, index, machine)
-                else:
+                    loaded = load_any(model, index, machine, lambda text: click.echo(f"refactx: {text}", err=True))
+                elif not isinstance(loaded, ChatServer):
                     loaded.check_tokenizer(index)
                 found.append((name, loaded, key))
             except TokenizerMismatchError as error:
@@ -239,12 +263,13 @@ def load_models(models: Mapping[str, str], indexes: Mapping[str, "Index"], machi
 class ServiceOpener:
     """What the services of a server have in common.
 
-    `prompt`: as `--prompt`; `stack`: closes what they use; `slots`: their limits; `names_index`: whether their names have
-    that of the index.
+    `prompt`: as `--prompt`, by default `taught`, that of the model; `stack`: closes what they use; `slots`: their limits;
+    `names_index`: whether their names have that of the index.
     """
 
     options: ServerOptions
     prompt: str | None
+    taught: str | None
     db: str | None
     stack: ExitStack
     slots: "Slots"
@@ -256,30 +281,36 @@ class ServiceOpener:
         """Return a service for each pair of `load_models`. `translator`: of the first one."""
         from refactx.ask.examples import prompt_for
         from refactx.ask.prompt import check_prompt
-        from refactx.server import Availability, TextService, database_check
+        from refactx.server import Availability, TextService
 
-        found = list[TextService]()
+        found, availabilities = list[TextService](), {key: Availability(self._checks.of(key)) for key in opened}
         for name, loaded, key in pairs:
             index, options = opened[key], self.options
             if self.names_index:
                 options = replace(options, name=f"{name}@{index.name}", short=name)
-            template = prompt_for(self.prompt, index)
+            template = prompt_for(self.prompt or self.taught, index)
             for note in check_prompt(template, index) if self.prompt and self.prompt.endswith(".toml") else ():
                 click.echo(f"refactx: {note}", err=True)
-            ask, close = database_check(key, self.db)
-            self.stack.callback(close)
             service = TextService(
                 loaded,
-                loaded.tokenizer,
+                getattr(loaded, "tokenizer", None),
                 index,
                 options,
                 prompt=template,
-                availability=Availability(ask),
+                availability=availabilities[key],
                 translator=None if found else translator,
                 slots=self.slots,
             )
             found.append(service)
         return found
+
+    @cached_property
+    def _checks(self) -> "DatabaseChecks":
+        from refactx.server import DatabaseChecks
+
+        checks = DatabaseChecks(self.db)
+        self.stack.callback(checks.close)
+        return checks
 
     def uploads(self, pairs: Sequence[Pair], index: "Index") -> "Uploads":
         """Return how files become indexes for the models of an index."""

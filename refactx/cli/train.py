@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @click.option(
     "--merged", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the model with the adapter in it, too."
 )
-@common.PROMPT
+@click.option(
+    "--prompt", default="taught", show_default=True, metavar="PROMPT", help="Its name or a .toml file; ask takes it."
+)
 @common.declared(TrainingOptions)
 @common.split_option("all")
 @common.DB
@@ -37,7 +39,7 @@ def train(
     index: str,
     out: Path,
     merged: Path | None,
-    prompt: str | None,
+    prompt: str,
     split: "Split",
     db: str | None,
     **given: Any,
@@ -48,12 +50,12 @@ def train(
     LoRA for --adapter, with a report. The same command continues a run that was stopped.
     """
     from refactx.ask.examples import prompt_for
-    from refactx.ask.prompt import check_prompt, load_prompt
+    from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT, check_prompt, load_prompt
     from refactx.index.open import open_index
     from refactx.models.loading import check_no_folder, save_merged
 
     options = TrainingOptions(**{each.name: given.pop(each.name) for each in fields(TrainingOptions)})
-    load_prompt(prompt or "wikidata")  # reports a mistake before anything is loaded
+    load_prompt(prompt)  # reports a mistake before anything is loaded
     if merged is not None:
         check_no_folder(merged)
         if merged.resolve() == out.resolve():
@@ -79,7 +81,7 @@ def train(
         f"{report['loss']:.4f} now, on {report['kept_aside']:,} kept aside"
     )
     if merged is not None:
-        save_merged(model, out, merged.absolute())
+        save_merged(model, out, merged.absolute(), [TAUGHT_PROMPT, TAUGHT_REPORT])
         click.echo(f"{merged}: the model with this adapter")
 
 

@@ -113,7 +113,7 @@ def served_model(name: str, index: Any, options: EngineOptions) -> "ServedModel 
     if found is None:
         raise ChatOnlyError(
             f"the model server {url.rpartition('@')[2]} has no API that scores ids (vLLM, SGLang and llama-server have): only "
-            "`refactx ask` and `eval` work with it, whose facts are checked after they are written"
+            "`refactx ask`, `eval` and `serve` work with it, whose facts are checked after they are written"
         )
     return found
 

@@ -31,7 +31,7 @@ from typing import Any
 
 from refactx.ask.answer import Answer
 from refactx.ask.examples import prompt_for
-from refactx.ask.prompt import GREEDY, Generation, Prompt, load_prompt
+from refactx.ask.prompt import GREEDY, Generation, Prompt, load_prompt, prompt_of
 from refactx.engines.loading import engine_for
 from refactx.errors import InputError
 from refactx.eval import judge
@@ -198,12 +198,17 @@ class AnswerTask(IndexTask):
 
     @cached_property
     def asking_prompt(self) -> Prompt:
-        return prompt_for(self.prompt, self.opened_index)
+        return prompt_for(self._prompt, self.opened_index)
+
+    @cached_property
+    def _prompt(self) -> str | None:
+        """The prompt's name or file: of what `refactx train` has taught, that which it was taught with."""
+        return self.prompt or prompt_of(self.engine.adapter, self.model)
 
     @cached_property
     def _template(self) -> Prompt:
         """The prompt without the examples of an index, so that a finished run needs none."""
-        return load_prompt(self.prompt or "wikidata")
+        return load_prompt(self._prompt or "wikidata")
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -124,8 +124,10 @@ def check_no_folder(folder: Path) -> None:
         raise InputError(f"{folder} is there already: give another folder for the merged model, or delete it")
 
 
-def save_merged(name: str, adapter: str | Path, folder: Path) -> None:
+def save_merged(name: str, adapter: str | Path, folder: Path, files: Sequence[str] = ()) -> None:
     """Write a model with an adapter in its weights, and its tokenizer, to a new folder, which is there once it is whole.
+
+    `files`: those of the adapter's folder that go with it, if they are there.
 
     Raises InputError as `check_no_folder` does, or if it cannot be written, and ModelError as `load_model` does.
     """
@@ -138,6 +140,9 @@ def save_merged(name: str, adapter: str | Path, folder: Path) -> None:
     try:
         for part in (model, tokenizer):
             part.save_pretrained(partial)
+        for file in (Path(adapter) / one for one in files):
+            if file.is_file():
+                shutil.copy(file, partial)
         partial.replace(folder)
     except OSError as error:
         raise InputError(f"cannot write {folder} ({error.strerror or error}): give another folder") from error

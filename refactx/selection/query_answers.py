@@ -7,12 +7,12 @@ its first fact. The answer after a query is the query's result: the model has no
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
 
 from refactx.decoding.machine import Machine
-from refactx.decoding.states import Free
+from refactx.decoding.states import Free, InQuery, State
 from refactx.engines.engine import Steps, TreeReading
 from refactx.fact import split_fact
 from refactx.selection.mentions import (
@@ -25,11 +25,13 @@ from refactx.selection.mentions import (
     widest_names,
     words_of,
 )
+from refactx.selection.plain import PlainChooser
 from refactx.selection.queries import Candidate, LineScores, QuerySearch
 from refactx.selection.scores import QuestionScore
 from refactx.walks.answered import AnsweredQuery, answer_query
+from refactx.walks.decoding import QueryGrammar
 from refactx.walks.evaluate import DEFAULT_LIMITS
-from refactx.walks.language import TERMINATOR, FactSet, Head, Query, QueryError
+from refactx.walks.language import TERMINATOR, FactSet, Head, Query, QueryError, read_line
 from refactx.walks.sets import Limits
 from refactx.walks.values import bare_name
 
@@ -171,6 +173,42 @@ class QueryAnswers:
         self.answered.append(answered)
         text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self._marker} {answered.answer}"
         return (*machine.source.tokenizer.encode(text), *self._end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnQueries:
+    """The queries that a model writes by itself in one text, held to `grammar`, and what follows them.
+
+    `facts`: what they are answered with; `marker`: the text before the answer, `unknown`: that of a query without one;
+    `end`: the ids that end a text. `answered`: the queries that the text has.
+    """
+
+    grammar: QueryGrammar
+    facts: FactSet
+    marker: str
+    unknown: str
+    end: Sequence[int]
+    answered: list[AnsweredQuery] = field(default_factory=list)
+
+
+class QueryWriter(PlainChooser):
+    """A chooser that leaves every choice to the model, queries too: after one, its result is the answer, and the end."""
+
+    def __init__(self, machine: Machine, queries: OwnQueries) -> None:
+        super().__init__(machine)
+        self._encode, self._queries = machine.source.tokenizer.encode, queries
+        self._before: State = Free()
+
+    def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:
+        before, self._before = self._before, state
+        if not (isinstance(before, InQuery) and isinstance(state, Free)):
+            return (yield from super().following(state, at_fact_end))
+        queries, answer = self._queries, self._queries.unknown
+        answered = try_answer(read_line(queries.grammar.line_of(before.line)), queries.facts)
+        if answered is not None:
+            queries.answered.append(answered)
+            answer = answered.answer
+        return (*self._encode(f"\n{queries.marker} {answer}"), *queries.end)
 
 
 def first_answer(

@@ -13,14 +13,14 @@ from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.server.app import create_app, listen, serve
-    from refactx.server.service import Availability, TextService, database_check
+    from refactx.server.service import Availability, DatabaseChecks, TextService
     from refactx.server.texts import ServerOptions
 
 # fmt: off
-__all__ = ["Availability", "ServerOptions", "TextService", "create_app", "database_check", "listen", "serve"]
+__all__ = ["Availability", "DatabaseChecks", "ServerOptions", "TextService", "create_app", "listen", "serve"]
 # fmt: on
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(
     __name__,
-    {"app": "create_app listen serve", "service": "Availability database_check TextService", "texts": "ServerOptions"},
+    {"app": "create_app listen serve", "service": "Availability DatabaseChecks TextService", "texts": "ServerOptions"},
 )

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
+from refactx.ask.checked import ONLY_CHATS, CheckedAsker, untaken
 from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Generation
 from refactx.errors import InputError
 from refactx.options import options_of
@@ -158,11 +159,13 @@ class TextRequest(BaseModel):
             )
         except InputError as error:
             raise bad_request(str(error), "refactx") from None
-        if not free:
-            return found
-        if replace(found, channel=True) != replace(found.free, channel=True):
+        if free and replace(found, channel=True) != replace(found.free, channel=True):
             raise bad_request("the model without facts has no options for facts: leave them out", "refactx")
-        return found.free
+        found = found.free if free else found
+        if isinstance(service.asker, CheckedAsker) and (name := untaken(found, free=free)):
+            field = name if name in type(self).model_fields else f"refactx.{name}"
+            raise bad_request(ONLY_CHATS.format(field), field, "unsupported_parameter")
+        return found
 
 
 _NOTHING: tuple[Any, ...] = (None, False, [], {}, "")
@@ -328,7 +331,10 @@ class ChatDocuments(Documents):
         message["annotations"] = [nested(one) for one in citations_of(finished, answer_alone=self._answer_alone)]
         message["refactx"] = finished.to_json()
         if finished.calls:
-            message |= {"content": None, "tool_calls": [call.to_json() for call in finished.calls]}
+            message |= {
+                "content": message["content"] or None,
+                "tool_calls": [call.to_json() for call in finished.calls],
+            }
         return {"index": index, "message": message, "logprobs": _logprobs(finished), "finish_reason": finished.reason}
 
     def first(self, index: int) -> list[Document]:
@@ -403,7 +409,7 @@ class CompletedRequest(TextRequest):
         if most is None:
             return order
         is_part = order.answer_alone or order.form is not None or order.calls is not None or order.generation.think > 0
-        if is_part or service.model.engine is None:
+        if service.scoring("logprobs").model.engine is None or is_part:
             raise bad_request("logprobs are of whole texts by the model's engine: leave them out here", "logprobs")
         return replace(order, scores=most)
 
@@ -428,7 +434,7 @@ async def form_of(given: Format | None, place: str, service: TextService) -> Jso
     """
     form = None if given is None else given.form(place)
     if form is not None:
-        await service.look_up(service.forms.check, form)
+        await service.look_up(service.scoring(place).forms.check, form)
     return form
 
 
@@ -461,8 +467,9 @@ async def calls_of(
         raise bad_request("tool_choice asks for a call, but there are no tools: give some", "tools")
     if not tools or choice == "none":
         return None
+    known = service.scoring("tools").tools
     found: ToolOrder = await service.look_up(
-        lambda: service.tools.order(tools, choice or "auto", messages, parallel=parallel is not False)
+        lambda: known.order(tools, choice or "auto", messages, parallel=parallel is not False)
     )
     return found
 
@@ -532,6 +539,7 @@ def completions_router(service: TextService) -> APIRouter:
         """Continue a prompt. After the trigger of the index, only its facts can follow."""
         asked.refuse()
         variant = asked.variant(service.options)
+        service.scoring("prompt")
         if variant == "answer":
             raise bad_request("the continuation of a prompt is no answer: ask the model without `:answer`", "model")
         free = variant == "free"

@@ -127,9 +127,12 @@ def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message]
                 for one in message.tool_calls
                 for given in [_arguments(one.function, place)]
             ]
-            if whole and whole[-1].get("tool_calls"):  # responses have an item for each call
-                whole[-1]["tool_calls"] += turn["tool_calls"]
-                continue
+            if whole and whole[-1]["role"] == "assistant":  # responses have an item for a text, and for each call
+                before = whole.pop()
+                if "tool_calls" not in before:
+                    plain.pop()
+                turn["content"] = "\n\n".join(filter(None, (before["content"], text)))
+                turn["tool_calls"] = [*before.get("tool_calls", ()), *turn["tool_calls"]]
         else:
             plain.append(message)
         whole.append(turn)

@@ -27,12 +27,13 @@ from refactx.errors import (
     IndexChangedError,
     IndexNotFoundError,
     InputError,
+    ModelServerError,
     text_for_clients,
     without_password,
 )
 
 RETRY_SECONDS = 2
-"""After how many seconds a client should ask again if the database is away."""
+"""After how many seconds a client should ask again if the database or the model's server is away."""
 
 
 class ApiError(Exception):
@@ -96,6 +97,10 @@ def api_error(error: BaseException) -> ApiError:
         return bad_request(message)
     if isinstance(error, DatabaseError | IndexNotFoundError | IndexChangedError):
         return away(text_for_clients(error), message)
+    if isinstance(error, ModelServerError):
+        headers = {"Retry-After": str(RETRY_SECONDS)} if error.status in (429, 503) else {}
+        said = text_for_clients(error)
+        return ApiError(error.status, said, code="model_server_error", headers=headers, reason=message)
     failed = "the server failed at this request: its log has the reason"
     return ApiError(500, failed, code="internal_error", reason=f"{type(error).__name__}: {message}")
 

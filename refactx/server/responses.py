@@ -43,14 +43,20 @@ class ResponseDocuments(Documents):
 
     def whole(self, texts: Sequence[Finished]) -> Document:
         (finished,) = texts
-        if finished.calls:
-            return self._response(finished, [_call_item(call) for call in finished.calls])
         text = finished.content if self._answer_alone else finished.text
-        self._reasons = self._reasons or bool(finished.thought)
         reasoning = reasoning_of(finished, answer_alone=self._answer_alone)
-        items = [self._reasoning_item(reasoning)] if self._reasons else []
+        self._reasons = self._reasons or bool(reasoning)
         annotations = citations_of(finished, answer_alone=self._answer_alone)
-        return self._response(finished, [*items, self._message_item(text, annotations)])
+        return self._response(finished, self._items(finished, reasoning, text, annotations))
+
+    def _items(self, finished: Finished, reasoning: str, text: str, annotations: list[Citation]) -> list[Document]:
+        """Return the items of a response. Before calls, there is none that would be empty."""
+        found, has_calls = list[Document](), bool(finished.calls)
+        if reasoning or (self._reasons and not has_calls):
+            found.append(self._reasoning_item(reasoning))
+        if text or not has_calls:
+            found.append(self._message_item(text, annotations))
+        return [*found, *map(_call_item, finished.calls)]
 
     def first(self, index: int) -> list[Document]:
         response = self._response(None, [])
@@ -75,35 +81,38 @@ class ResponseDocuments(Documents):
         return found if cited is None else [*found, self._annotation(cited)]
 
     def last(self, finished: Finished, index: int) -> list[Document]:
-        if finished.calls:
-            return self._calls(finished)
-        found = [*self._close_reasoning(), *self._open_message()]
+        found = self._close_reasoning()
+        if self._text or not finished.calls:
+            found += self._close_message(finished)
+        items = self._items(finished, self._reasoning.rstrip(), self._text, self._annotations)
+        for number, item in enumerate(items):
+            if item["type"] == "function_call":
+                found += self._called(item, number)
+        response = self._response(finished, items)
+        return [*found, self._event(f"response.{response['status']}", response=response)]
+
+    def _close_message(self, finished: Finished) -> list[Document]:
+        found = self._open_message()
         late = late_citations(finished, answer_alone=self._answer_alone)
         found += [self._annotation(one) for one in late]
         part, item = self._part(self._text, self._annotations), self._message_item(self._text, self._annotations)
-        items = [self._reasoning_item(self._reasoning.rstrip())] if self._reasons else []
-        response = self._response(finished, [*items, item])
         return [
             *found,
             self._event("response.output_text.done", **self._text_place, text=self._text, logprobs=[]),
             self._event("response.content_part.done", **self._text_place, part=part),
             self._event("response.output_item.done", output_index=self._message_index, item=item),
-            self._event(f"response.{response['status']}", response=response),
         ]
 
-    def _calls(self, finished: Finished) -> list[Document]:
-        """Return the events of calls, which come in place of a text."""
-        found, items = list[Document](), [_call_item(call) for call in finished.calls]
-        for number, item in enumerate(items):
-            place = {"item_id": item["id"], "output_index": number}
-            begun, text = {**item, "status": "in_progress", "arguments": ""}, item["arguments"]
-            found += [
-                self._event("response.output_item.added", output_index=number, item=begun),
-                self._event("response.function_call_arguments.delta", **place, delta=text),
-                self._event("response.function_call_arguments.done", **place, name=item["name"], arguments=text),
-                self._event("response.output_item.done", output_index=number, item=item),
-            ]
-        return [*found, self._event("response.completed", response=self._response(finished, items))]
+    def _called(self, item: Document, number: int) -> list[Document]:
+        """Return the events of a call, which is the item with a number."""
+        place, text = {"item_id": item["id"], "output_index": number}, item["arguments"]
+        begun = {**item, "status": "in_progress", "arguments": ""}
+        return [
+            self._event("response.output_item.added", output_index=number, item=begun),
+            self._event("response.function_call_arguments.delta", **place, delta=text),
+            self._event("response.function_call_arguments.done", **place, name=item["name"], arguments=text),
+            self._event("response.output_item.done", output_index=number, item=item),
+        ]
 
     @property
     def _message_index(self) -> int:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from fcntl import LOCK_EX, flock
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,14 +21,16 @@ from starlette.datastructures import MutableHeaders
 from starlette.routing import Route
 
 from refactx.ask.browse import browse, check_text
+from refactx.ask.checked import CheckedAsker
 from refactx.ask.examples import Examples
 from refactx.ask.prompt import Generation
-from refactx.ask.queries import Replies
+from refactx.ask.queries import EXAMPLE, Replies
 from refactx.errors import RefactxError
 from refactx.index.index import Index
 from refactx.mcp import Answered, answered, fact_server, http_app, sparql_result
-from refactx.server.http import ApiError, Slot, api_error
-from refactx.server.service import CONTENT_TYPE, JoinedMetrics, Order, TextService
+from refactx.server.http import ApiError, Slot, api_error, bad_request
+from refactx.server.metrics import CONTENT_TYPE, JoinedMetrics
+from refactx.server.service import Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonReply, JsonRoute, gone, last_of, note, sse, streamed
 from refactx.server.texts import Finished, Work
 from refactx.walks.language import is_line
@@ -210,14 +212,19 @@ def query_router(service: TextService) -> APIRouter:
         if not isinstance(index, Index):
             raise ApiError(404, "the index of this server has no queries: it is in no database")
 
+        line, asker = is_line(asked.question), None if isinstance(service.asker, CheckedAsker) else service.asker
+        if asker is None and not line:
+            said = f"a question in words needs a model that scores ids: write a query such as `{EXAMPLE}`"
+            raise bad_request(said, "question")
+
         def answer(cancelled: Callable[[], bool]) -> Document:
-            choose = lambda text: service.asker.query(text, cancelled=cancelled)  # noqa: E731
+            choose = None if asker is None else partial(asker.query, cancelled=cancelled)
             replies = Replies(index, choose, runs=asked.run, facts=asked.limit)
             return replies.to(asked.question).to_json(asked.limit, explains=asked.explain)
 
         if service.options.logs_text:
             note(request, question=asked.question)
-        if is_line(asked.question):
+        if line:
             return JsonReply(await service.look_up(answer, lambda: False))
         slot = service.slots.take()
 
@@ -377,8 +384,7 @@ def state_router(services: Sequence[TextService], drains: Callable[[], bool]) ->
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Return the figures of the server, as Prometheus reads them."""
-        joined = JoinedMetrics([one.metrics for one in services])
-        return Response(generate_latest(joined), media_type=CONTENT_TYPE)
+        return Response(generate_latest(JoinedMetrics(services)), media_type=CONTENT_TYPE)
 
     return router
 

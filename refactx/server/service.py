@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -14,10 +14,10 @@ from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
 from refactx.ask.answer import final_answer, marker_start, unlinked
 from refactx.ask.asker import Asker, FactIndex, language_model
+from refactx.ask.chat import ChatServer
+from refactx.ask.checked import ONLY_CHATS, CheckedAsker
 from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import Example, Generation, Prompt
 from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions
@@ -25,7 +25,7 @@ from refactx.decoding.states import FactSource
 from refactx.decoding.stream import TextPiece
 from refactx.engines.engine import LanguageModel
 from refactx.engines.writer import ScoreLog
-from refactx.errors import DatabaseError, InputError, ModelError, RefactxError
+from refactx.errors import DatabaseError, InputError, RefactxError
 from refactx.fact import LinkedFact
 from refactx.index.index import Index
 from refactx.index.open import connect
@@ -33,7 +33,8 @@ from refactx.paths import is_file_name
 from refactx.postgres.entry import Limits
 from refactx.selection.beams import FactBeams
 from refactx.server.forms import Forms, JsonForm, WrittenForm
-from refactx.server.http import ApiError, Slot, Slots, api_error
+from refactx.server.http import ApiError, Slot, Slots, api_error, bad_request
+from refactx.server.metrics import Metrics
 from refactx.server.texts import (
     Call,
     Chunk,
@@ -51,12 +52,14 @@ from refactx.server.texts import (
     Value,
     Work,
     answer_alone,
+    joined,
     scores_of,
 )
 from refactx.server.tools import ToolOrder, Tools
 from refactx.walks import AnsweredQuery, TreeFacts
 
 if TYPE_CHECKING:
+    from refactx.postgres.database import Database
     from refactx.translate.translator import Translator
 
 
@@ -67,81 +70,10 @@ USUAL_SECONDS, AWAY_SECONDS = 2.0, 0.5
 LIMITS = Limits(lookup=2.0, outage=0.0)
 
 
-class Availability:
-    """The state of a database. `ask`: raises RefactxError if it does not answer; None: there is no database.
-
-    Requests are refused at once while it is away, instead of waiting for it; the embedded server is started again.
-    """
-
-    def __init__(self, ask: Callable[[], object] | None) -> None:
-        self._ask, self._stop = ask, Flag()
-        self._error: RefactxError | None = None
-        self._since = monotonic()
-        self._thread = Thread(target=self._watch, name="refactx-database", daemon=True)
-        if ask is not None:
-            self._thread.start()
-
-    @property
-    def error(self) -> RefactxError | None:
-        """Why the database does not answer; None if it does."""
-        return self._error
-
-    def check(self) -> None:
-        """Raise ApiError (503) while the database does not answer."""
-        if (error := self._error) is not None:
-            raise api_error(DatabaseError(str(error)))
-
-    def note(self, error: BaseException) -> None:
-        """Take note of the error of a request: if it is that the database is away, others are refused from now on."""
-        if isinstance(error, DatabaseError) and self._ask is not None:
-            self._error = error
-
-    def close(self) -> None:
-        """Ask no more."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(math.ceil(LIMITS.lookup or 0) + 2)
-
-    def _watch(self) -> None:
-        while not self._stop.wait(USUAL_SECONDS if self._error is None else AWAY_SECONDS):
-            before, self._error = self._error, self._asked()
-            if (before is None) != (self._error is None):
-                seconds, self._since = monotonic() - self._since, monotonic()
-                state = "answers again" if self._error is None else f"does not answer ({self._error})"
-                _log.warning("the database %s, after %.1f s", state, seconds)
-
-    def _asked(self) -> RefactxError | None:
-        try:
-            if self._ask is not None:
-                self._ask()
-        except RefactxError as error:
-            return error
-        return None
-
-
-def database_check(index: str, db: str | None) -> tuple[Callable[[], object] | None, Callable[[], object]]:
-    """Return what asks the database whether it has an index (None if the index is a file), and what ends the use of the
-    database.
-
-    Raises DatabaseError if it cannot be reached now.
-    """
-    if is_file_name(index):
-        return None, lambda: None
-    from refactx.postgres.catalogue import find_index  # psycopg, which a file does not need
-
-    database, release = connect(db, LIMITS)
-
-    def close() -> None:
-        database.close()
-        release()
-
-    return (lambda: find_index(database, index)), close
-
-
 class Following:
     """A thread that refreshes an index every few `seconds`, while its database answers. Close it."""
 
-    def __init__(self, index: Index, availability: Availability, seconds: float) -> None:
+    def __init__(self, index: Index, availability: "Availability", seconds: float) -> None:
         self._index, self._availability, self._seconds = index, availability, seconds
         self._stop, self._reported = Flag(), ""
         self._thread = Thread(target=self._follow, name="refactx-following", daemon=True)
@@ -165,6 +97,92 @@ class Following:
             if (text := f"{type(error).__name__}: {error}") != self._reported:
                 self._reported = text
                 _log.warning("the index cannot be refreshed: %s", error)
+
+
+class Availability:
+    """The state of a database. `ask`: raises RefactxError if it does not answer; None: there is no database. Services of one
+    index may share it.
+
+    Requests are refused at once while it is away, instead of waiting for it; the embedded server is started again.
+    """
+
+    def __init__(self, ask: Callable[[], object] | None) -> None:
+        self._ask, self._stop = ask, Flag()
+        self._error: RefactxError | None = None
+        self._since, self._followed = monotonic(), dict[int, Following]()
+        self._thread = Thread(target=self._watch, name="refactx-database", daemon=True)
+        if ask is not None:
+            self._thread.start()
+
+    @property
+    def error(self) -> RefactxError | None:
+        """Why the database does not answer; None if it does."""
+        return self._error
+
+    def check(self) -> None:
+        """Raise ApiError (503) while the database does not answer."""
+        if (error := self._error) is not None:
+            raise api_error(DatabaseError(str(error)))
+
+    def note(self, error: BaseException) -> None:
+        """Take note of the error of a request: if it is that the database is away, others are refused from now on."""
+        if isinstance(error, DatabaseError) and self._ask is not None:
+            self._error = error
+
+    def follow(self, index: Index, seconds: float) -> None:
+        """Refresh an index every few `seconds`, once for all that follow it here, while the database answers."""
+        if id(index) not in self._followed:
+            self._followed[id(index)] = Following(index, self, seconds)
+
+    def close(self) -> None:
+        """Ask no more, and refresh nothing."""
+        for following in self._followed.values():
+            following.close()
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(math.ceil(LIMITS.lookup or 0) + 2)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(USUAL_SECONDS if self._error is None else AWAY_SECONDS):
+            before, self._error = self._error, self._asked()
+            if (before is None) != (self._error is None):
+                seconds, self._since = monotonic() - self._since, monotonic()
+                state = "answers again" if self._error is None else f"does not answer ({self._error})"
+                _log.warning("the database %s, after %.1f s", state, seconds)
+
+    def _asked(self) -> RefactxError | None:
+        try:
+            if self._ask is not None:
+                self._ask()
+        except RefactxError as error:
+            return error
+        return None
+
+
+class DatabaseChecks:
+    """Questions to a database, over connections that all share, which are opened when the first is needed. Close it."""
+
+    def __init__(self, db: str | None) -> None:
+        self._db, self._opened = db, cast("tuple[Database, Callable[[], object]] | None", None)
+
+    def of(self, index: str) -> Callable[[], object] | None:
+        """Return what asks the database whether it has an index; None if the index is a file.
+
+        Raises DatabaseError if it cannot be reached now.
+        """
+        if is_file_name(index):
+            return None
+        from refactx.postgres.catalogue import find_index  # psycopg, which a file does not need
+
+        self._opened = self._opened or connect(self._db, LIMITS)
+        database, _ = self._opened
+        return lambda: find_index(database, index)
+
+    def close(self) -> None:
+        if self._opened is not None:
+            database, release = self._opened
+            database.close()
+            release()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +224,11 @@ class Continuing:
     ) -> Continuation:
         """Write the text after a prompt, given as text or ids, which may end within a fact.
 
-        Raises InputError for a prompt that is empty, too long, or has ids that the model does not have.
+        Raises InputError for a prompt that is empty, too long, or has ids that the model does not have, and for a model
+        without an engine.
         """
+        if self._model.engine is None:
+            raise InputError("continuations of prompts need a decoder-only model with a cache that can be shared")
         ids = self._ids(prompt)
         room = self._model.room
         if room is not None and len(ids) >= room:
@@ -226,8 +247,6 @@ class Continuing:
             fact_beams=FactBeams(beams, length_penalty=generation.fact_length_penalty) if beams else None,
             max_facts=generation.max_facts,
         )
-        if self._model.engine is None:
-            raise ModelError("continuations of prompts need a decoder-only model with a cache that can be shared")
         try:
             (written,) = self._writer.write([TextRequest(prompt=ids, max_new_tokens=most)], options)
         except WritingError as failed:
@@ -248,122 +267,6 @@ class Continuing:
         if not ids:
             raise InputError("the prompt is empty: give at least one token")
         return list(map(int, ids))
-
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
-TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
-
-
-class Metrics:
-    """The figures of one server. `name`: of the model; `slots`: whose requests are counted; `index`: whose lookups."""
-
-    def __init__(self, name: str, slots: Slots, index: Any) -> None:
-        self._registry, self._labels = CollectorRegistry(), {"model_name": name}
-        self._gauge("num_requests_running", "Texts that are being written.").set_function(lambda: slots.running)
-        self._gauge("num_requests_waiting", "Requests that wait for their turn.").set_function(lambda: slots.waiting)
-        self._prompt_tokens = self._counter("prompt_tokens", "Tokens of prompts.")
-        self._tokens = self._counter("generation_tokens", "Tokens of texts.")
-        self._forced = self._counter("forced_tokens", "Tokens of texts that had no alternative in the index.")
-        self._passes = self._counter("forward_passes", "Forward passes of the model, counted for each text.")
-        self._facts = self._counter("facts", "Facts in texts.")
-        self._success = Counter(
-            "refactx:request_success", "Texts that ended.", ["model_name", "finished_reason"], registry=self._registry
-        )
-        self._first = self._histogram("time_to_first_token_seconds", "Until the first token.", SECONDS)
-        self._between = self._histogram(
-            "inter_token_latency_seconds", "From token to token, on average.", TOKEN_SECONDS
-        )
-        self._whole = self._histogram("e2e_request_latency_seconds", "Until the end of the text.", SECONDS)
-        self._translations = Counter(
-            "refactx:translations",
-            "Questions translated to SPARQL.",
-            ["model_name", "outcome"],
-            registry=self._registry,
-        )
-        self._translated = self._histogram("translation_seconds", "Until the end of a translation.", SECONDS)
-        self._http = Counter(
-            "refactx:http_requests", "Requests.", ["method", "path", "status"], registry=self._registry
-        )
-        if isinstance(index, Index):
-            figures: dict[tuple[str, str], Callable[[], float]] = {
-                ("lookups", "Queries to the database for parts of the tree."): lambda: index.round_trips,
-                ("lookup_seconds", "Seconds of lookups."): lambda: sum(rows.seconds for rows in index.rows),
-                ("cache_hits", "Lookups that memory answered."): lambda: sum(tree.hits for _, tree in index.segments),
-            }
-            for (figure, about), read in figures.items():
-                self._registry.register(_Read(f"refactx:{figure}", about, name, read))
-
-    def record(self, record: Record) -> None:
-        """Count a text that has ended."""
-        finished, seconds = record.finished, time.monotonic() - record.started
-        if finished is None:
-            return
-        self._prompt_tokens.inc(finished.prompt_tokens)
-        self._tokens.inc(finished.tokens)
-        self._forced.inc(finished.forced_tokens)
-        self._passes.inc(finished.forward_passes)
-        self._facts.inc(len(finished.facts))
-        self._success.labels(**self._labels, finished_reason=finished.reason).inc()
-        self._whole.observe(seconds)
-        if record.first is not None:
-            self._first.observe(record.first - record.started)
-            if finished.tokens > 1:
-                self._between.observe((time.monotonic() - record.first) / (finished.tokens - 1))
-
-    def record_translation(self, seconds: float, sparql: str | None, valid: bool) -> None:
-        """Count a translation that has ended: `valid`, `invalid` or, without a query, `none`."""
-        outcome = "none" if sparql is None else "valid" if valid else "invalid"
-        self._translations.labels(**self._labels, outcome=outcome).inc()
-        self._translated.observe(seconds)
-
-    def count(self, method: str, path: str, status: int) -> None:
-        """Count a request. `path`: the route, not what the client wrote."""
-        self._http.labels(method=method, path=path, status=str(status)).inc()
-
-    def families(self) -> Iterable[Any]:
-        """Return all figures, each with its samples."""
-        return self._registry.collect()
-
-    def _gauge(self, name: str, about: str) -> Gauge:
-        return Gauge(f"refactx:{name}", about, ["model_name"], registry=self._registry).labels(**self._labels)
-
-    def _counter(self, name: str, about: str) -> Counter:
-        return Counter(f"refactx:{name}", about, ["model_name"], registry=self._registry).labels(**self._labels)
-
-    def _histogram(self, name: str, about: str, buckets: tuple[float, ...]) -> Histogram:
-        made = Histogram(f"refactx:{name}", about, ["model_name"], buckets=buckets, registry=self._registry)
-        return made.labels(**self._labels)
-
-
-@dataclass(frozen=True, slots=True)
-class JoinedMetrics:
-    """The figures of several services, each with the name of its model."""
-
-    parts: Sequence[Metrics]
-
-    def collect(self) -> Iterable[Any]:
-        """Return the figures as `prometheus_client` writes them: each once, with the samples of all services."""
-        found: dict[str, Any] = {}
-        for family in (family for part in self.parts for family in part.families()):
-            found.setdefault(family.name, family)
-            if found[family.name] is not family:
-                found[family.name].samples.extend(family.samples)
-        return found.values()
-
-
-class _Read:
-    """A counter whose value is asked for."""
-
-    def __init__(self, name: str, about: str, model: str, read: Callable[[], float]) -> None:
-        self._name, self._about, self._model, self._read = name, about, model, read
-
-    def collect(self) -> Any:
-        from prometheus_client.core import CounterMetricFamily
-
-        family = CounterMetricFamily(self._name, self._about, labels=["model_name"])
-        family.add_metric([self._model], float(self._read()))
-        yield family
 
 
 LOOKUP_THREADS = 4
@@ -392,8 +295,23 @@ class Order:
     scores: int | None = None
 
 
+class Scoring:
+    """What writes by the scores of tokens: a `model` of ours or on a server that scores ids, its `asker`, and what writes
+    continuations, answers in forms and calls of tools. `name`: that of the model, for errors."""
+
+    def __init__(self, model: LanguageModel, tokenizer: Any, index: FactIndex, prompt: Prompt, name: str) -> None:
+        self.model, self.asker = model, Asker(model, tokenizer, index, prompt)
+        self.continuing, self.forms = Continuing(model, tokenizer, index), Forms(model, self.asker)
+        self.tools = Tools(model, self.forms, index, name)
+
+
+def writes_together(model: LanguageModel | ChatServer) -> bool:
+    """Return whether several texts can be written at a time: models of ours without an engine write one."""
+    return isinstance(model, ChatServer) or model.engine is not None
+
+
 class TextService:
-    """The texts of one model over one index. Close it.
+    """The texts of one model, which may be on a server that only chats, over one index. Close it.
 
     `availability`: of the index's database; `translator`: by the same model, for the endpoint of a domain pack; `slots`:
     those of other services, which share their limits, None: of its own.
@@ -412,34 +330,44 @@ class TextService:
         slots: Slots | None = None,
     ) -> None:
         self.prompt, self.index, self.options = prompt or prompt_for(None, index), index, options
-        self.model = language_model(model, tokenizer)
-        self.asker = Asker(self.model, tokenizer, index, self.prompt)
+        self.model: LanguageModel | ChatServer = model
+        self.asker: Asker | CheckedAsker
+        self._scoring: Scoring | None = None
+        if isinstance(model, ChatServer):
+            self.asker = CheckedAsker(model, cast(Index, index), self.prompt)
+        else:
+            self.model = language_model(model, tokenizer)
+            self._scoring = Scoring(self.model, tokenizer, index, self.prompt, options.name)
+            self.asker = self._scoring.asker
         if options.think and not self.asker.can_think:
-            raise InputError("the model cannot think before it answers, as its chat template shows: leave out think")
+            raise InputError("the model cannot be told to think before it answers: leave out think")
         self.availability = availability or Availability(None)
-        # Models without an engine write one text at a time.
-        self.slots = slots or Slots(1 if self.model.engine is None else options.max_running, options.max_waiting)
-        self.metrics = Metrics(options.name, self.slots, index)
+        self.slots = slots or Slots(options.max_running if writes_together(self.model) else 1, options.max_waiting)
+        self.metrics = Metrics(options.short or options.name, getattr(index, "name", ""))
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
         """The facts as queries need them; None if they are in no database."""
-        self._following = Following(index, self.availability, options.refresh) if isinstance(index, Index) else None
-        self._continuing, self.forms = Continuing(self.model, tokenizer, index), Forms(self.model, self.asker)
-        self.tools = Tools(self.model, self.forms, options.name)
+        if isinstance(index, Index):
+            self.availability.follow(index, options.refresh)
         self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")
         self.lookups = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="refactx-facts")
 
     def warm_up(self) -> None:
         """Let the model read what all prompts have in common, so that the first request need not wait for it."""
-        self.asker.ask("?", max_new_tokens=1, think=min(1, self.options.think))
+        if self._scoring is not None:
+            self._scoring.asker.ask("?", max_new_tokens=1, think=min(1, self.options.think))
         self.is_warm = True
+
+    def scoring(self, field: str) -> Scoring:
+        """Return what writes by scores. Raise ApiError (400) about a `field` of a request if the model only chats."""
+        if self._scoring is None:
+            raise bad_request(ONLY_CHATS.format(field), field, "unsupported_parameter")
+        return self._scoring
 
     def close(self) -> None:
         """End its threads, which must have nothing to do any more."""
         self._writers.shutdown(wait=False, cancel_futures=True)
         self.lookups.shutdown(wait=False, cancel_futures=True)
-        if self._following is not None:
-            self._following.close()
         self.availability.close()
 
     def take_slot(self, order: Order) -> Slot:
@@ -517,14 +445,14 @@ class TextService:
                 record.first = record.first or time.monotonic()
                 form = "".join(piece for piece in burst if isinstance(piece, str))  # after all that is no form
                 chunks = [one for piece in burst if not isinstance(piece, str) for one in transcripts.add(piece)]
-                for passed in _joined([*chunks, *(transcripts.end(is_whole=True) if form else ())]):
+                for passed in joined([*chunks, *(transcripts.end(is_whole=True) if form else ())]):
                     yield await self._delta(passed, facts)
                 if form:
                     yield Delta(text=form, is_form=True)
                 if transcripts.answer.is_stopped:
                     live.cancel()
             written = live.value
-            for passed in _joined(transcripts.end(is_whole=written.reason == "stop")):
+            for passed in joined(transcripts.end(is_whole=written.reason == "stop")):
                 yield await self._delta(passed, facts)
             record.finished = self._finished(order, transcripts, facts, written, stream)
             self.metrics.record(record)
@@ -538,17 +466,26 @@ class TextService:
         self, order: Order, stream: CountedStream, put: Callable[[TextPiece | str], None], stops: Callable[[], bool]
     ) -> Continuation:
         """Write a text, in a thread. What stands before a form may take half of the tokens."""
-        generation, form = order.generation, cast("WrittenForm | None", None)
-        think = None if order.prompt is not None else generation.think
-        stream.begin(self.asker.stream(put, order.free, think=think))
+        if isinstance(self.asker, CheckedAsker):
+            return self._checked(self.asker, order, stream, put, stops)
+        own, generation, form = self.scoring("model"), order.generation, cast("WrittenForm | None", None)
         if order.prompt is not None:
-            return self._continuing.write(order.prompt, generation, order.free, stream, stops)
+            stream.begin(own.asker.stream(put, order.free, think=None))
+            return own.continuing.write(order.prompt, generation, order.free, stream, stops)
         if order.calls is not None:
-            called = self._called(order.calls, generation, stream, stops)
-            if called.calls or order.calls.is_required or stops():
-                return called
+            stream.begin(own.asker.stream(put, order.free, think=None))
+            called = own.tools.write(order.calls, generation, stream, stops, free=order.free)
+            if called is not None:
+                calls, text = called
+                return Continuation(
+                    reason="tool_calls" if calls else "length",
+                    forced_tokens=text.forced,
+                    forward_passes=text.passes,
+                    calls=tuple(calls),
+                )
+        stream.begin(own.asker.stream(put, order.free, think=generation.think))
         most = generation.max_new_tokens
-        answer = self.asker.ask(
+        answer = own.asker.ask(
             order.question,
             generation if order.form is None else replace(generation, max_new_tokens=max(1, most // 2)),
             history=order.history,
@@ -562,7 +499,7 @@ class TextService:
         elif order.form is not None:
             left = max(1, most - (answer.tokens - answer.thought_tokens))
             options = replace(generation, max_new_tokens=left)
-            form = self.forms.write(
+            form = own.forms.write(
                 order.form, answer, options, put, history=order.history, system=order.system, cancelled=stops
             )
         reason: Literal["stop", "length"] = "stop" if answer.finish_reason == "stop" else "length"
@@ -578,18 +515,25 @@ class TextService:
             form=form,
         )
 
-    def _called(
-        self, order: ToolOrder, generation: Generation, stream: CountedStream, stops: Callable[[], bool]
+    @staticmethod
+    def _checked(
+        asker: CheckedAsker,
+        order: Order,
+        stream: CountedStream,
+        put: Callable[[TextPiece], None],
+        stops: Callable[[], bool],
     ) -> Continuation:
-        """Write the calls that a text is; the model may make none."""
-        size, calls, written = self.tools.write(order, generation, stops)
-        if calls or order.is_required:
-            stream.prompt_tokens, stream.tokens = size, len(written.ids)
+        """Let a model that only chats write a text, and pass it on when its facts were checked."""
+        given = order.question, order.generation, order.history, order.system
+        written = asker.write(*given, free=order.free, cancelled=stops)
+        stream.prompt_tokens, stream.tokens = written.usage.prompt, written.usage.written
+        for piece in written.pieces:
+            put(piece)
         return Continuation(
-            reason="tool_calls" if calls else "length",
-            forced_tokens=written.forced,
-            forward_passes=written.passes,
-            calls=tuple(calls),
+            answer=written.answer.answer,
+            reason="stop" if written.answer.finish_reason == "stop" else "length",
+            forced_tokens=0,
+            forward_passes=written.answer.forward_passes,
         )
 
     async def _delta(self, passed: Chunk, facts: list[CitedFact]) -> Delta:
@@ -638,24 +582,9 @@ class TextService:
             turns_left_out=written.turns_left_out,
             thought=transcripts.thought.text,
             thought_tokens=written.thought_tokens,
-            calls=written.calls,
-            scores=None if stream.scores is None else scores_of(stream.scores.found, self.model.token_bytes, text),
+            calls=() if transcript.is_stopped else written.calls,
+            scores=None
+            if stream.scores is None
+            else scores_of(stream.scores.found, self.scoring("logprobs").model.token_bytes, text),
             form=None if order.form is None else written.form.text if written.form else "",
         )
-
-
-def _joined(passed: Sequence[Chunk]) -> list[Chunk]:
-    """Return the same text in as few pieces as possible: a piece ends with each fact.
-
-    >>> [one.text for one in _joined([Chunk("a"), Chunk("b"), Chunk("c", in_fact=True)])]
-    ['ab', 'c']
-    """
-    found: list[Chunk] = []
-    for one in passed:
-        last = found[-1] if found else None
-        kind = one.in_fact, one.in_thought
-        if last is not None and last.span is None and (last.in_fact, last.in_thought) == kind:
-            found[-1] = replace(one, text=last.text + one.text)
-        else:
-            found.append(one)
-    return found

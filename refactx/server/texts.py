@@ -213,7 +213,7 @@ class Finished:
     `text`: all of it after the `thought`, which took `thought_tokens`; `answer`: its final answer, empty if there is
     none; `answer_start`: where the marker before it begins; `facts`: those in it; `queries`: those in it with their
     answers; `unknown`: whether the answer is that the facts do not tell; `confidence`: as in `refactx.Answer`; `form`: the
-    answer in the form that was asked for, such as JSON, None if none was; `calls`: those of tools, in place of a text;
+    answer in the form that was asked for, such as JSON, None if none was; `calls`: those of tools, after the text;
     `scores`: how likely the tokens of the text were, None if that was not asked for.
     """
 
@@ -540,6 +540,23 @@ class Transcripts:
     @staticmethod
     def _of_thought(passed: Sequence[Chunk]) -> list[Chunk]:
         return [replace(one, in_thought=True) for one in passed]
+
+
+def joined(passed: Sequence[Chunk]) -> list[Chunk]:
+    """Return the same text in as few pieces as possible: a piece ends with each fact.
+
+    >>> [one.text for one in joined([Chunk("a"), Chunk("b"), Chunk("c", in_fact=True)])]
+    ['ab', 'c']
+    """
+    found: list[Chunk] = []
+    for one in passed:
+        last = found[-1] if found else None
+        kind = one.in_fact, one.in_thought
+        if last is not None and last.span is None and (last.in_fact, last.in_thought) == kind:
+            found[-1] = replace(one, text=last.text + one.text)
+        else:
+            found.append(one)
+    return found
 
 
 async def answer_alone(events: AsyncGenerator[Event, None], marker: str | None) -> AsyncGenerator[Event, None]:

@@ -1,32 +1,36 @@
 """Calls of tools: which a request may have, how the model's chat template writes one, and the writing of calls.
 
-The model decides by its first ids whether it calls a tool: at the template's mark of a call, or if a call has to come, the
-constraint takes over, and llguidance holds name and arguments to the schemas of the tools. Without a call, an answer with
-facts follows.
+The model decides whether it calls a tool: where it writes the template's mark of a call, maybe after some text with facts, or
+if a call has to come, the constraint takes over, and llguidance holds name and arguments to the schemas of the tools. A text
+that begins as the JSON of a call is taken for one whose mark is missing. Without a call, an answer with facts follows.
 """
 
 import json
+import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from refactx.ask.chat import conversation_ids, without_control
 from refactx.ask.prompt import Generation
 from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions, WrittenText
-from refactx.decoding.states import Constraint
+from refactx.decoding.states import Constraint, FactSource
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError
 from refactx.server.forms import Forms, JsonForm
 from refactx.server.http import bad_request
-from refactx.server.texts import Call
+from refactx.server.texts import Call, CountedStream
 from refactx.sparql.decoding.matching import Matcher
 from refactx.tree.tree import NO_TOKENS, Tokens
 
 MOST_TOOLS = 128
+MOST_SAID = 64
+"""The most ids before a call. If none begins within them, they are not shown, and the answer with facts is written."""
 NAME = r"^[A-Za-z0-9_-]{1,64}$"
 
 
@@ -113,7 +117,7 @@ def call_marks(tokenizer: Any) -> CallMarks | None:
         opens, _, rest = whole[len(base) :].partition(first)
         between, found, after = rest.partition(second)
         size = next((n for n, (a, b) in enumerate(zip(between, after, strict=False)) if a != b), len(between))
-        if found and opens and between[size:]:
+        if found and opens.strip() and between[size:].strip():
             return CallMarks(opens=opens, between=between[size:], closes=between[:size], arguments=key)
     return None
 
@@ -136,24 +140,21 @@ class CallState:
 
 
 class CallConstraint(Constraint[CallState]):
-    """The constraint of texts that are calls. Without `is_required`, another text ends with its first id that is not of the
-    mark. `opens`, `between`, `closes`: the ids of the marks; `parallel`: whether several
-    calls may come."""
+    """The constraint of texts that are calls. `marks`: the ids of those before, between and after calls; `parallel`: whether
+    several may come."""
 
     def __init__(
         self,
         matcher: Matcher,
         marks: tuple[Sequence[int], Sequence[int], Sequence[int]],
         *,
-        is_required: bool,
         parallel: bool,
     ) -> None:
-        self._matcher = matcher
+        self._matcher, self._parallel = matcher, parallel
         self._opens, self._between, self._closes = (tuple(ids) for ids in marks)
-        self._is_required, self._parallel = is_required, parallel
 
     def start(self, prompt: Sequence[int], padding: Container[int] | None = None) -> CallState:
-        return CallState(mark=self._opens, is_free=not self._is_required)
+        return self._after_mark(CallState(mark=self._opens))
 
     def advance(self, state: CallState, token: int, position: int) -> CallState:
         if state.is_whole:
@@ -192,10 +193,10 @@ class CallConstraint(Constraint[CallState]):
 
 
 class Tools:
-    """The writing of calls, by a model. `name`: that of the model, for errors."""
+    """The writing of calls, by a model. `index`: of the facts before them; `name`: that of the model, for errors."""
 
-    def __init__(self, model: LanguageModel, forms: Forms, name: str) -> None:
-        self._model, self._forms, self._name = model, forms, name
+    def __init__(self, model: LanguageModel, forms: Forms, index: FactSource, name: str) -> None:
+        self._model, self._forms, self._index, self._name = model, forms, index, name
 
     @cached_property
     def marks(self) -> CallMarks | None:
@@ -239,9 +240,16 @@ class Tools:
         )
 
     def write(
-        self, order: ToolOrder, options: Generation, cancelled: Callable[[], bool]
-    ) -> tuple[int, list[Call], WrittenText]:
-        """Write calls. Return how many ids the prompt has, the calls, none if the model makes none, and the text.
+        self,
+        order: ToolOrder,
+        options: Generation,
+        stream: CountedStream,
+        cancelled: Callable[[], bool],
+        *,
+        free: bool,
+    ) -> tuple[list[Call], WrittenText] | None:
+        """Write calls. Return them and their text; None if the model begins none. `stream`: takes the text before them;
+        `free`: that has no facts.
 
         Raises InputError if there is no room for them.
         """
@@ -251,24 +259,32 @@ class Tools:
             raise InputError(
                 f"the conversation and its tools have {len(ids)} tokens, but the model takes at most {room}: send less"
             )
-        opens, between, closes = (
-            tokenizer.encode(text, add_special_tokens=False) for text in (marks.opens, marks.between, marks.closes)
-        )
-        constraint = CallConstraint(
-            self._forms.matcher(order.form),
-            (opens, between, closes),
-            is_required=order.is_required,
-            parallel=order.parallel,
-        )
         most = options.max_new_tokens if room is None else min(options.max_new_tokens, room - len(ids))
         writing = WritingOptions(
-            is_end=lambda _: True, answer_line=lambda _, __: (), sampling=options.sampling, cancelled=cancelled
+            is_end=lambda _: True,
+            answer_line=lambda _, __: (),
+            keeps=True,
+            free=free,
+            sampling=options.sampling,
+            cancelled=cancelled,
         )
-        writer = BatchWriter(self._model, constraint=constraint)
-        try:
-            (written,) = writer.write([TextRequest(prompt=ids, max_new_tokens=most)], writing)
-        except WritingError as failed:
-            raise failed.error from None
+        said, bare = list[int](), None
+        if not order.is_required:
+            begun = self._begun(order, TextRequest(prompt=ids, max_new_tokens=most), writing)
+            if begun is None:
+                return None
+            said, bare = begun
+        for part in ([ids], *([one] for one in said)):
+            stream.put(np.array(part))
+        stream.end()
+        texts = (marks.opens, marks.between, marks.closes) if bare is None else (bare, "", "")
+        opens, between, closes = map(self._encode, texts)
+        constraint = CallConstraint(
+            self._forms.matcher(order.form), (opens, between, closes), parallel=order.parallel and bare is None
+        )
+        request = TextRequest(prompt=[*ids, *said], max_new_tokens=max(1, most - len(said)))
+        written = _written(BatchWriter(self._model, constraint=constraint), request, replace(writing, free=False))
+        stream.tokens += len(written.ids)
         state = constraint.start(ids)
         for position, token in enumerate(written.ids):
             state = constraint.advance(state, token, position)
@@ -277,7 +293,56 @@ class Tools:
         calls = [
             Call(name=one["name"], arguments=json.dumps(one[marks.arguments], ensure_ascii=False)) for one in found
         ]
-        return len(ids), calls, written
+        return calls, written
+
+    def _begun(
+        self, order: ToolOrder, request: TextRequest, writing: WritingOptions
+    ) -> tuple[list[int], str | None] | None:
+        """Write a text until it begins a call. Return the ids before that, and for a call without its mark what stands before
+        its JSON; None if there is no call."""
+        mark, names = self._known_marks.opens.strip(), {tool["function"]["name"] for tool in order.tools}
+
+        def text_of(ids: Sequence[int]) -> str:
+            text: str = self._model.tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+            return text
+
+        def bare_in(text: str) -> str | None:
+            found = _BARE_CALL.match(text)
+            return found[1] if found is not None and found[2] in names else None
+
+        def begins(ids: NDArray[np.int64]) -> bool:
+            text = text_of(ids.tolist())
+            return mark in text or bare_in(text) is not None
+
+        request = replace(request, max_new_tokens=min(MOST_SAID, request.max_new_tokens))
+        ids = _written(self._before, request, replace(writing, is_end=begins)).ids
+        said, found, _ = text_of(ids).partition(mark)
+        if not found:
+            bare = bare_in(said)
+            return None if bare is None else ([], bare)
+        kept = max(n for n in range(len(ids) + 1) if said.startswith(text_of(ids[:n])))
+        rest = said[len(text_of(ids[:kept])) :]  # a token may have the end of it and the beginning of the mark
+        return [*ids[:kept], *self._encode(rest)], None
+
+    @cached_property
+    def _before(self) -> BatchWriter:
+        return BatchWriter(self._model, self._index)
+
+    def _encode(self, text: str) -> list[int]:
+        ids: list[int] = self._model.tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+
+_BARE_CALL = re.compile(r'(\s*(?:```\w*\s*)?)\{\s*"name"\s*:\s*"([^"]+)"\s*,\s*"(?:arguments|parameters)"\s*:')
+"""The beginning of a call without its mark, as small models write it: what stands before it, and the name of the tool."""
+
+
+def _written(writer: BatchWriter, request: TextRequest, options: WritingOptions) -> WrittenText:
+    try:
+        (written,) = writer.write([request], options)
+    except WritingError as failed:
+        raise failed.error from None
+    return written
 
 
 def _form(functions: Mapping[str, Function], key: str) -> JsonForm:

@@ -26,7 +26,7 @@ BYTES = "application/octet-stream"
 """The type of the body: no page of another site can send it without being allowed to."""
 _UNSAFE = re.compile(r"[^\w.-]+")
 MOST_MADE = 20
-"""The most indexes that one run of a server makes: each takes connections to the database."""
+"""The most indexes that one run of a server makes: each keeps two connections to the database, and threads."""
 _COMPRESSED = (b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"PK\x03\x04")
 _LONGEST_MARK = max(map(len, _COMPRESSED))
 _log = logging.getLogger(__name__)

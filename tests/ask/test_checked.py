@@ -1,13 +1,12 @@
 """Models that only chat: what is shown as a fact exists, whatever the model writes, and tools tell what there is."""
 
 import json
-import random
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from support.ingest.tiny import ingest_tiny
-from support.sparql.text_models import ChatStub, chat_stub
+from support.sparql.text_models import ChatStub, chat_stub, inventing
 
 import refactx
 from refactx.ask.chat import ChatServer, ServerRole
@@ -103,22 +102,11 @@ def test_a_server_without_tools_is_asked_without(server: ChatStub, index: refact
 
 @pytest.mark.long
 def test_no_fact_of_a_model_that_invents_is_shown_as_true(server: ChatStub, index: refactx.Index) -> None:
-    dice, words = random.Random(0), ["Alaska", "Juneau", "Bo", "likes", "capital", "tea", "Nome", "", "a>b", "Álaska"]
-
-    def invent(_: str) -> str:
-        lines = [
-            dice.choice(["Fact: ", "**Fact:** ", "- Fact: ", "", "fact: "])
-            + " ".join(f"<{dice.choice(words)}>" for _ in range(dice.choice([2, 3, 3, 3, 4])))
-            + dice.choice([" .", ".", "", " !"])
-            for _ in range(dice.randrange(1, 5))
-        ]
-        return "\n".join([*lines, "Answer: tea"])
-
-    server.reply = invent
+    server.reply = inventing(["tea", "Alaska", "Juneau", "Bo", "likes", "capital", "Nome", "", "a>b", "Álaska"])
     asked: Any = asker(server, index)
     for _ in range(1_000 // (1 + CORRECTIONS)):
         answer = asked.ask("what does bo like?")
         assert {fact.text.removesuffix(" .") for fact in answer.facts} <= set(FACTS)
         for line in answer.text.splitlines():
-            if line.lstrip("-* ").casefold().startswith("fact:") and NOT_FOUND not in line:
+            if "fact:" in line.casefold() and NOT_FOUND not in line:
                 assert any(fact in line for fact in FACTS), line

@@ -127,6 +127,12 @@ def test_facts_of_a_thought_count_as_proof(told: Callable[[str], Told]) -> None:
     assert (answer.text, answer.answer) == ("Answer: b", "b")
 
 
+def test_a_query_in_a_thought_is_text_that_proves_nothing(told: Callable[[str], Told]) -> None:
+    answer = told("option").ask("Query: count <Zed> <q> .\nSo 2.\n</think>\n\nAnswer: 2", think=60)
+    assert answer.thought == "Query: count <Zed> <q> .\nSo 2."
+    assert (answer.answer, answer.queries, answer.facts) == ("2", (), ())
+
+
 def test_an_answer_may_have_a_fact_of_its_thought_again(told: Callable[[str], Told]) -> None:
     fact = "Fact: <Ann> <p> <b> ."
     answer = told("option").ask(f"{fact}\nFact: <Ann> <p> <c> .\n</think>\n\n{fact}\nAnswer: b", think=70)

@@ -1,6 +1,7 @@
 """Training: lessons are texts that decoding writes, the loss is that of decisions, and runs continue."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,14 +21,14 @@ import refactx
 from refactx.ask.asker import Asker
 from refactx.ask.lessons import Taught, Teacher, TrainingOptions
 from refactx.ask.made_questions import make_questions
-from refactx.ask.prompt import Prompt
+from refactx.ask.prompt import TAUGHT_REPORT, Prompt, load_prompt, prompt_of
 from refactx.decoding.machine import Machine
 from refactx.errors import InputError, ModelError, TokenizerMismatchError
 from refactx.models.loading import load_chat_tokenizer, load_model
 
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
-from refactx.ask.training import REPORT, Training, collate, decision_loss
+from refactx.ask.training import Training, collate, decision_loss
 
 GRAPH = {"Ann": ("b", "in"), "Bo": ("c", "b"), "Cy": ("d", "e"), "Di": ("in", "c")}
 FACTS = [f"<{name}> <{p}> <{value}>" for name, values in GRAPH.items() for p, value in zip("pq", values, strict=True)]
@@ -40,6 +41,7 @@ QUESTIONS = [
 TAUGHT = [replace(one, part="train") for one in QUESTIONS] + [replace(one, part="subjects") for one in QUESTIONS]
 """What is kept aside is what is learned: a tiny model learns by heart."""
 PROMPT = Prompt(system="Be true.")
+SHORT = 'system = "Be true."\n'
 OPTIONS = TrainingOptions(epochs=2, learning_rate=0.02, rank=4, batch_size=4, device="cpu", max_length=300)
 
 
@@ -59,7 +61,8 @@ def index(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture
 def training(base: Path, index: refactx.Index, tmp_path: Path) -> Training:
-    source = {"file": "made.jsonl", "sha256": "0", "prompt": "short.toml"}
+    (tmp_path / "short.toml").write_text(SHORT)
+    source = {"file": "made.jsonl", "sha256": "0", "prompt": str(tmp_path / "short.toml")}
     return Training(
         model=str(base), index=index, prompt=PROMPT, out=tmp_path / "adapter", options=OPTIONS, source=source, say=len
     )
@@ -217,13 +220,14 @@ def test_a_model_learns_the_facts_that_answer(
 
 def test_an_adapter_has_a_report_and_nothing_else_is_left(training: Training) -> None:
     report = training.run(TAUGHT)
-    assert json.loads((training.out / REPORT).read_text()) == report
+    assert json.loads((training.out / TAUGHT_REPORT).read_text()) == report
     assert report["run"]["learning_rate"] == OPTIONS.learning_rate
     assert {one["step"] for one in report["curve"] if "eval_loss" in one} == {0, 1, 2, 3, 4}
     assert report["loss"] == min(one["eval_loss"] for one in report["curve"] if "eval_loss" in one)
     card = (training.out / "README.md").read_text()
-    assert "base_model:" in card and "--prompt short.toml" in card
-    assert [path.name for path in training.out.parent.iterdir()] == ["adapter"]
+    assert "base_model:" in card
+    assert load_prompt(prompt_of(training.out) or "") == PROMPT
+    assert sorted(path.name for path in training.out.parent.iterdir()) == ["adapter", "short.toml"]
     assert training.run(TAUGHT) == report, "what is done is not done again"
     with pytest.raises(InputError, match="another adapter"):
         replace(training, options=replace(OPTIONS, seed=9)).run(TAUGHT)
@@ -296,7 +300,7 @@ def test_models_that_cannot_be_trained_are_refused(
     short = save_tiny(tmp_path / "short", 20)
     assert "takes at most 20" in refused(lambda: replace(training, model=str(short)).run(TAUGHT))
     assert not list(training.folder.glob("checkpoint-*"))
-    (training.folder / "run.json").unlink()
+    shutil.rmtree(training.folder)
     monkeypatch.setattr("refactx.ask.training.free_memory", lambda: 1000)
     assert "0.0 GB are free" in refused(lambda: training.run(TAUGHT), ModelError)
     for package in ("accelerate", "peft"):
@@ -315,11 +319,11 @@ def test_the_command_trains_and_ask_takes_the_adapter(
     base: Path, index: refactx.Index, module_url: str, tmp_path: Path
 ) -> None:
     file, prompt, out = tmp_path / "made.jsonl", tmp_path / "short.toml", tmp_path / "adapter"
-    prompt.write_text('system = "Be true."\n')
+    prompt.write_text(SHORT)
     lines = [{"question": one.question, "answers": one.answers, "facts": one.facts} for one in QUESTIONS]
     file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    options = ("--model", base, "--db", module_url, "--prompt", prompt)
-    train = ("train", file, *options, "--out", out, "--device", "cpu", "--epochs", 1)
+    options = ("--model", base, "--db", module_url)
+    train = ("train", file, *options, "--prompt", prompt, "--out", out, "--device", "cpu", "--epochs", 1)
     done = run_refactx(*train)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{out}: learned from 7 questions; loss ")
@@ -330,8 +334,11 @@ def test_the_command_trains_and_ask_takes_the_adapter(
     merged = tmp_path / "merged"
     again = run_refactx(*train, "--merged", merged)
     assert again.stdout.splitlines()[-1] == f"{merged}: the model with this adapter"
-    assert run_refactx(*ask, "--model", merged).stdout == asked.stdout
     assert "merged is there already" in complains(*train, "--merged", merged)
+    prompt.unlink()  # what is taught has a copy of it
+    again = run_refactx(*ask, "--model", merged)
+    assert (again.stdout, again.stderr) == (asked.stdout, ""), again.stderr
+    assert run_refactx(*ask, "--model", base, "--adapter", out).stdout == asked.stdout
 
 
 @pytest.mark.long

@@ -72,6 +72,14 @@ def test_ask_checks_the_facts_of_a_model_that_only_chats(db: str) -> None:
     assert "<Ann> <p> <b> . (not found)" not in done.stdout
 
 
+def test_a_server_that_only_chats_is_found_without_the_end_of_its_url(db: str) -> None:
+    with chat_stub() as server:
+        server.reply = lambda _: "Fact: <Ann> <p> <b> .\nAnswer: b"
+        done = ask(db, server.url.removesuffix("/v1"), "what is ann?")
+    assert done.exit_code == 0, done.output
+    assert server.paths == ["/v1/chat/completions"]
+
+
 def test_on_a_terminal_a_checked_text_is_shown_when_it_is_whole(db: str) -> None:
     role, shown = ServerRole(name="the model", option="--model-url", key="NO_KEY", extra="served"), io.StringIO()
     with chat_stub() as server, refactx.open_index(db=db) as index:
@@ -107,12 +115,13 @@ def test_a_model_that_only_chats_is_evaluated_with_its_facts_checked(db: str, tm
     assert grounded["answer"]["facts"] == []
 
 
-def test_a_model_that_only_chats_is_refused_by_a_server(db: str) -> None:
+def test_a_model_that_only_chats_cannot_be_told_to_think(db: str) -> None:
     with chat_stub() as server:
-        given = ["serve", "--model", "tiny", "--model-url", server.url, "--db", db, "--port", "0"]
+        given = ["serve", "--model", "tiny", "--model-url", server.url, "--db", db, "--port", "0", "--think", "on"]
         done = CliRunner().invoke(cli, given)
     assert done.exit_code != 0
-    assert "only `refactx ask` and `eval` work with it" in str(done.exception) + done.output
+    assert "only chats: its facts are checked" in done.output
+    assert "the model cannot be told to think before it answers: leave out think" in str(done.exception) + done.output
 
 
 def test_a_server_that_is_not_there_is_one_line(db: str) -> None:

@@ -112,7 +112,7 @@ def test_every_text_is_valid_by_its_schema(
     options, pieces = Generation(max_new_tokens=400, **drawn), list[str]()
     answer = server.service.asker.ask("hello", max_new_tokens=1)
     form = JsonForm(schema=schema, place="response_format")
-    found = server.service.forms.write(form, answer, options, pieces.append, cancelled=lambda: False)
+    found = server.service.scoring("").forms.write(form, answer, options, pieces.append, cancelled=lambda: False)
     assert "".join(pieces) == found.text
     assert found.reason == "stop"
     jsonschema.validate(json.loads(found.text), schema)
@@ -255,7 +255,7 @@ def test_names_of_no_facts_are_empty_or_null(tiny: Running) -> None:
     schema = {"type": "object", "properties": fields, "required": [*kinds], "additionalProperties": False}
     form = JsonForm(schema=schema, place="response_format")
     answer = asker_alone().ask("hello", max_new_tokens=1)
-    found = tiny.service.forms.write(form, answer, Generation(), lambda _: None, cancelled=lambda: False)
+    found = tiny.service.scoring("").forms.write(form, answer, Generation(), lambda _: None, cancelled=lambda: False)
     assert json.loads(found.text) == {"a": "", "b": None, "c": None}
 
 
@@ -271,7 +271,7 @@ def test_a_field_may_have_the_name_of_a_keyword(tiny: Running) -> None:
     }
     answer = asker_alone().ask("hello", max_new_tokens=1)
     form = JsonForm(schema=schema, place="response_format")
-    found = tiny.service.forms.write(form, answer, Generation(), lambda _: None, cancelled=lambda: False)
+    found = tiny.service.scoring("").forms.write(form, answer, Generation(), lambda _: None, cancelled=lambda: False)
     assert json.loads(found.text) == dict.fromkeys(names, "")
 
 

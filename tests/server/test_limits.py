@@ -373,7 +373,7 @@ def test_the_figures_count_texts_and_requests(tiny: Running) -> None:
         return {name: float(value) for name, value in lines}
 
     assert eventually(lambda: tiny.service.is_warm)
-    label, before = '{model_name="tiny"}', figures()
+    label, before = '{index="",model_name="tiny"}', figures()
     usage = tiny.post("/v1/chat/completions", BODY).json()["usage"]
     after = figures()
     grown = {name: after[name] - before.get(name, 0) for name in after}
@@ -383,8 +383,8 @@ def test_the_figures_count_texts_and_requests(tiny: Running) -> None:
     assert grown[f"refactx:facts_total{label}"] == len(alone.facts)
     assert grown[f"refactx:forced_tokens_total{label}"] == alone.forced_tokens > 0
     assert grown[f"refactx:e2e_request_latency_seconds_count{label}"] == 1
-    assert grown['refactx:request_success_total{finished_reason="length",model_name="tiny"}'] == 1
-    assert after[f"refactx:num_requests_running{label}"] == 0
+    assert grown['refactx:request_success_total{finished_reason="length",index="",model_name="tiny"}'] == 1
+    assert after["refactx:num_requests_running"] == 0
     tiny.get("/v1/any/path?at=all")
     assert not any("any/path" in name for name in figures())
 

@@ -23,7 +23,7 @@ from support.servers import new_home, remove_home
 import refactx
 from refactx.postgres.embedded.server import start
 from refactx.postgres.entry import Limits
-from refactx.server import Availability, database_check
+from refactx.server import Availability, DatabaseChecks
 
 pytestmark = pytest.mark.slow
 
@@ -83,10 +83,10 @@ def test_the_server_outlives_its_database_and_clients(home: Path, monkeypatch: p
     monkeypatch.setenv("REFACTX_HOME", str(home))
     with ExitStack() as stack:
         url = None if kind == "embedded" else stack.enter_context(start(home)).url
-        check, close = database_check("default", url)
-        stack.callback(close)
+        checks = DatabaseChecks(url)
+        stack.callback(checks.close)
         index = stack.enter_context(refactx.open_index(db=url, cache_bytes=0, limits=Limits(outage=20)))
-        server = stack.enter_context(running(index=index, availability=Availability(check)))
+        server = stack.enter_context(running(index=index, availability=Availability(checks.of("default"))))
         client = stack.enter_context(httpx2.Client(base_url=server.url))
         _, right = ask(client, "hello Fact:", stream=True)
         assert right

@@ -16,6 +16,7 @@ from support.command import complains
 from support.postgres.embedded_server import ingest_facts, kill_server
 from support.server.running import eventually, said
 from support.servers import new_home, remove_home
+from support.sparql.text_models import chat_stub
 from support.tiny_asker import save_tiny
 
 from refactx.postgres.embedded.server import start
@@ -54,6 +55,23 @@ def serving(
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.long
+def test_a_model_that_only_chats_is_served_with_its_facts_checked(home: Path, tmp_path: Path) -> None:
+    with chat_stub() as stub:
+        stub.reply = lambda _: "Fact: <Ann> <p> <7> .\nFact: <Ann> <p> <x> .\nAnswer: 7"
+        given = "--model-url", stub.url
+        with serving(home, Path("any"), tmp_path / "log", *given) as (url, process):
+            reply: Any = httpx2.post(
+                f"{url}/v1/chat/completions", json={"model": "tiny", "messages": said("p of Ann?")}
+            )
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+    message = reply.json()["choices"][0]["message"]
+    assert message["content"] == "Fact: <Ann> <p> <7> .\nFact: <Ann> <p> <x> . (not found)\nAnswer: 7"
+    assert [fact["text"] for fact in message["refactx"]["facts"]] == ["<Ann> <p> <7> ."]
+    assert f"{stub.url} only chats: its facts are checked" in (tmp_path / "log").read_text()
 
 
 @pytest.mark.long

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,17 +9,24 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from prometheus_client.parser import text_string_to_metric_families
 from support.command import complains
 from support.ingest.tiny import ingest_tiny
-from support.server.running import Running, running, said
+from support.server.running import PROMPT, Running, running, said
+from support.server.running import served as serving
+from support.tiny_asker import chat_tokenizer
+from support.tiny_model import tiny_model
 
 import refactx
+from refactx.ask.asker import language_model
+from refactx.server import ServerOptions, TextService
+from refactx.server.http import Slots
 
 FACTS = {"first": [f"<Ann> <p> <b{n}>" for n in range(9)], "second": ["<Bo> <q> <Zoe>", "<Bo> <q> <Ann>"]}
 
 
 @pytest.fixture(scope="module")
-def served(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def indexes(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[refactx.Index]]:
     for name, facts in FACTS.items():
         file = tmp_path_factory.mktemp("facts") / "facts.txt"
         file.write_text("".join(f"{fact} .\n" for fact in facts))
@@ -28,8 +34,13 @@ def served(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     with (
         refactx.open_index("first", db=module_url) as first,
         refactx.open_index("second", db=module_url) as second,
-        running(index=first, others=[second], max_tokens=60) as server,
     ):
+        yield [first, second]
+
+
+@pytest.fixture(scope="module")
+def served(indexes: list[refactx.Index]) -> Iterator[Running]:
+    with running(index=indexes[0], others=indexes[1:], max_tokens=60) as server:
         yield server
 
 
@@ -110,20 +121,39 @@ def test_bodies_that_cannot_be_read_have_the_errors_of_one_index(served: Running
     assert large.status_code == 413
 
 
-def test_figures_are_of_each_model_once_and_limits_of_all_together(served: Running) -> None:
-    facts_of(served, "tiny@second")
-    lines = served.get("/metrics").text.splitlines()
-    assert lines.count("# TYPE refactx:generation_tokens_total counter") == 1
-    written = [line for line in lines if line.startswith("refactx:generation_tokens_total{")]
-    assert [line.split('"')[1] for line in written] == ["tiny@first", "tiny@second"]
-    assert float(written[1].split()[-1]) > 0
-    assert served.get("/ready").status_code == 200
+def test_figures_are_of_each_model_with_each_index_and_once_where_they_are_shared(
+    indexes: list[refactx.Index],
+) -> None:
+    model, slots = language_model(tiny_model(), chat_tokenizer()), Slots(2, 2)
+    names = [(name, index) for name in ("tiny", "other") for index in indexes]
+    services = [
+        TextService(
+            model,
+            model.tokenizer,
+            index,
+            ServerOptions(name=f"{name}@{index.name}", short=name),
+            prompt=PROMPT,
+            slots=slots,
+        )
+        for name, index in names
+    ]
+    with serving(services) as server:
+        facts_of(server, "other@second")
+        text = server.get("/metrics").text
+    families = list(text_string_to_metric_families(text))
+    series = [(one.name, *sorted(one.labels.items())) for family in families for one in family.samples]
+    assert len(series) == len(set(series))
+    values = {family.name: {tuple(one.labels.values()): one.value for one in family.samples} for family in families}
+    written = values["refactx:generation_tokens"]
+    assert set(written) == {(index.name, name) for name, index in names}
+    assert [pair for pair, tokens in written.items() if tokens] == [("second", "other")]
+    assert set(values["refactx:lookups"]) == {("first",), ("second",)}
+    assert values["refactx:num_requests_running"] == {(): 0}
 
 
 @pytest.mark.long
-def test_what_is_for_one_model_is_refused_for_several(tmp_path: Path) -> None:
-    (tmp_path / "demo").mkdir()
-    several = ("serve", "--model", "demo", "--model", str(tmp_path / "demo"))
+def test_what_is_for_one_model_is_refused_for_several() -> None:
+    several = ("serve", "--model", "demo", "--model", "demo")
     assert "two models have the name demo" in complains(*several)
     assert "--name is for one model" in complains(*several, "--name", "a")
     assert "--adapter is for one model" in complains(*several, "--adapter", "a")

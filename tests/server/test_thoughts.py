@@ -154,5 +154,5 @@ def test_a_model_without_thoughts_ignores_efforts_and_refuses_what_is_meant(tiny
     assert both[0]["choices"] == both[1]["choices"]
     refused = tiny.post("/v1/chat/completions", {**asks, "refactx": {"think": "on"}})
     assert (refused.status_code, "cannot think" in refused.text) == (400, True)
-    with pytest.raises(InputError, match="cannot think"), running(think=10):
+    with pytest.raises(InputError, match="cannot be told to think"), running(think=10):
         pass

@@ -29,6 +29,7 @@ def tool(name: str, **fields: Any) -> dict[str, Any]:
 CITY = {"enum": ["Bern", "Juneau"]}
 TOOLS = [tool("weather", city=CITY), tool("add", a={"type": "integer"}, b={"type": "integer"})]
 WEATHER = '<tool_call>\n{"name": "weather", "arguments": {"city": "Bern"}}\n</tool_call>'
+WEATHER_CALL = ("weather", {"city": "Bern"})
 ADD = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 22}}\n</tool_call>'
 
 
@@ -94,6 +95,59 @@ def test_the_model_calls_tools_when_it_decides_so(served: tuple[Running, Script]
     assert calls == [("weather", {"city": "Bern"}), ("add", {"a": 1, "b": 22})]
     assert (choice.finish_reason, choice.message.content) == ("tool_calls", None)
     assert called(server, parallel_tool_calls=False)[1] == calls[:1]
+
+
+SAID = "I look.\nFact: <Ann> <p> <b> ."
+
+
+def test_a_text_before_a_call_is_content_with_its_facts(served: tuple[Running, Script]) -> None:
+    server, script = served
+    say(script, f"{SAID}\n{WEATHER}", said("How?"))
+    choice, calls = called(server)
+    assert (choice.message.content, calls, choice.finish_reason) == (SAID, [WEATHER_CALL], "tool_calls")
+    assert [one["text"] for one in choice.message.refactx["facts"]] == ["<Ann> <p> <b> ."]
+    (cited,) = choice.message.annotations
+    assert SAID[cited.url_citation.start_index : cited.url_citation.end_index] == "Fact: <Ann> <p> <b> ."
+    alone, calls = called(server, model="tiny:answer")
+    assert (alone.message.content, alone.message.reasoning, calls) == (None, SAID, [WEATHER_CALL])
+    stopped, calls = called(server, stop="look")
+    assert (stopped.message.content, calls, stopped.finish_reason) == ("I", [], "stop")
+
+
+def test_a_response_has_the_text_before_a_call_as_a_message(served: tuple[Running, Script]) -> None:
+    server, script = served
+    say(script, f"{SAID}\n{WEATHER}", said("How?"))
+    tools: Any = [{"type": "function", **one["function"], "strict": None} for one in TOOLS]
+    for model, kind in (("tiny", "message"), ("tiny:answer", "reasoning")):
+        asked: dict[str, Any] = {"model": model, "input": "How?", "tools": tools, "max_output_tokens": 200}
+        whole = server.openai().responses.create(**asked)
+        assert [item.type for item in whole.output] == [kind, "function_call"]
+        with server.openai().responses.stream(**asked) as stream:
+            added = [event.output_index for event in stream if event.type == "response.output_item.done"]
+            streamed = stream.get_final_response()
+        assert added == [0, 1]
+        assert (streamed.output_text, [item.type for item in streamed.output]) == (
+            whole.output_text,
+            [kind, "function_call"],
+        )
+        assert whole.output_text == (SAID if kind == "message" else "")
+    call = whole.output[1].model_dump()
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "5 degrees"}
+    fields: dict[str, Any] = {"model": "tiny", "max_output_tokens": 5}
+    message = {"type": "message", "role": "assistant", "content": SAID}
+    given = [[*said("How?"), *before, call, result] for before in ([message], [])]
+    replies = [server.post("/v1/responses", {**fields, "input": one}).json()["usage"] for one in given]
+    assert replies[0] == replies[1]  # the answer is to the question with the result
+
+
+@pytest.mark.parametrize("before", ["", "```json\n"])
+def test_a_call_without_its_mark_is_one(served: tuple[Running, Script], before: str) -> None:
+    server, script = served
+    say(script, before + '{"name": "weather", "arguments": {"city": "Bern"}}', said("How?"))
+    choice, calls = called(server)
+    assert (choice.message.content, calls) == (None, [WEATHER_CALL])
+    say(script, before + '{"name": "wealth", "arguments": {}}', said("How?"))
+    assert not called(server, max_tokens=5)[1]
 
 
 def test_arguments_are_held_to_the_schema(served: tuple[Running, Script]) -> None:

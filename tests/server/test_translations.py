@@ -71,7 +71,7 @@ def test_translations_are_counted_and_logged(kennel: Running) -> None:
     before = kennel.get("/metrics").text
     assert kennel.post("/v1/translate", {"question": "Which dogs?"}, headers={"X-Request-Id": "t"}).status_code == 200
     figures = kennel.get("/metrics").text
-    name = 'refactx:translations_total{model_name="tiny",outcome="valid"} '
+    name = 'refactx:translations_total{index="",model_name="tiny",outcome="valid"} '
     counts = [float(text.partition(name)[2].partition("\n")[0] or 0) for text in (before, figures)]
     assert counts[1] == counts[0] + 1
     eventually(lambda: any(line["id"] == "t" for line in kennel.requests))

@@ -3,6 +3,8 @@
 import gzip
 import json
 import tempfile
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
@@ -128,6 +130,19 @@ def test_requests_that_make_no_index_are_refused(
 def test_a_server_without_a_limit_takes_no_files(tiny: Running) -> None:
     assert "--max-upload BYTES" in send(tiny, TABLE, name="pets").json()["error"]["message"]
     assert "max_upload" not in tiny.get("/health").json()
+
+
+def test_models_share_what_asks_the_database_about_an_index(opener: ServiceOpener, name: str) -> None:
+    def threads() -> Counter[str]:
+        return Counter(thread.name for thread in threading.enumerate())
+
+    with taking_files(opener, models=("tiny", "other")) as server:
+        before = threads()
+        assert documents(send(server, TABLE, name=name, file="pets.csv", subject="name"))[-1]["stage"] == "ready"
+        made = threads() - before
+        assert (made["refactx-database"], made["refactx-following"]) == (1, 1)
+        assert {"tiny@pets", "other@pets"} < {one["id"] for one in server.get("/v1/models").json()["data"]}
+    assert not {"refactx-database", "refactx-following"} & set(threads())
 
 
 def test_files_are_taken_one_by_one_and_an_index_is_made_if_its_client_has_gone(

@@ -24,7 +24,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
-from refactx.errors import InputError, ModelError
+from refactx.errors import InputError, ModelError, ModelServerError
 from refactx.fact import counted
 from refactx.lazy import require
 
@@ -64,9 +64,10 @@ class Usage:
         told = f" ({self.cached:,} of them read before)" if self.cached else ""
         return f"{counted(self.requests, 'request')}, {self.prompt:,} prompt tokens{told}, {self.written:,} written"
 
-    def __sub__(self, other: "Usage") -> "Usage":
-        names = ("requests", "prompt", "cached", "written")
-        return Usage(*(getattr(self, name) - getattr(other, name) for name in names))
+    def __iadd__(self, other: "Usage") -> "Usage":
+        for name in ("requests", "prompt", "cached", "written"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Continuation:
     ended: bool = False
 
 
-class TryAgainError(ModelError):
+class TryAgainError(ModelServerError):
     """A request that failed for a reason that may pass. `after`: in how many seconds the server wants it again."""
 
     after: float = 0.0
@@ -144,8 +145,8 @@ class Connection:
 
     def _refuse(self, path: str, response: "_Answer") -> NoReturn:
         if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            raise ModelError(f"the model server {self.shown} did not accept the key: set {KEY}")
-        raise RefusedError(f"the model server {self.shown} refused {path}: {_words(response)}")
+            raise ModelServerError(f"the model server {self.shown} did not accept the key: set {KEY}")
+        raise RefusedError(f"the model server {self.shown} refused {path}: {_words(response)}", response.status_code)
 
     def _sent(self, method: str, path: str, body: Mapping[str, Any] | None) -> "_Answer":
         """Send a request until it is answered, or must not be sent again."""
@@ -183,8 +184,9 @@ class Connection:
                 f"the model server {self.shown} cannot be reached ({_reason(error)}): check --model-url and that it runs"
             ) from None
         except httpx2.TimeoutException:
-            raise ModelError(
-                f"the model server {self.shown} did not answer within {self._seconds:g} seconds: check its load"
+            raise ModelServerError(
+                f"the model server {self.shown} did not answer within {self._seconds:g} seconds: check its load",
+                HTTPStatus.GATEWAY_TIMEOUT,
             ) from None
         except httpx2.TransportError as error:
             raise TryAgainError(
@@ -193,7 +195,8 @@ class Connection:
             ) from None
         status = response.status_code
         if status in _TEMPORARY:
-            failed = TryAgainError(f"the model server {self.shown} answered with status {status}: {_words(response)}")
+            said = f"the model server {self.shown} answered with status {status}: {_words(response)}"
+            failed = TryAgainError(said, status)
             failed.after = min(60.0, float(response.after)) if response.after.isdigit() else 0.0
             raise failed
         return response
@@ -225,7 +228,7 @@ class _Answer:
             raise ValueError("it is too deep") from error
 
 
-class RefusedError(ModelError):
+class RefusedError(ModelServerError):
     """A request that a server does not take."""
 
 

@@ -214,6 +214,11 @@ class QueryGrammar(LineConstraint[QueryState | None]):
         other._source = source
         return other
 
+    def line_of(self, state: QueryState) -> str:
+        """Return the text of a query as far as its units are whole."""
+        begun = self._slot(state.units, state.after_space).after(state.ids, self._source).unit
+        return " ".join(unit for unit in (*state.units, begun) if unit not in (None, END))
+
     def _at(self, units: tuple[str, ...], after_space: bool = False) -> QueryState:
         """Return the state between two units."""
         begun = self._slot(units, after_space).after((), self._source)

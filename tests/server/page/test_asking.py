@@ -303,3 +303,16 @@ def test_people_choose_among_the_models_of_a_server(
         assert shared.evaluate("document.documentElement.scrollWidth") <= 360
         shared.goto(f"{server.url}/?model=another")
         expect(shared.get_by_label("Model")).to_have_value(f"tiny@{tiny_index.name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "index"), [("tiny", "default"), ("second", "second"), ("tiny@second:free", "second"), ("no", "default")]
+)
+def test_an_address_may_name_a_model_in_short_or_an_index_and_keeps_its_question(
+    pages: Pages, tiny_index: refactx.Index, second_index: refactx.Index, name: str, index: str
+) -> None:
+    with running(index=tiny_index, others=[second_index], max_tokens=20) as server:
+        page = pages.open(f"{server.url}/?model={name}&q=Fact:")
+        page.locator(".figures").wait_for()
+        expect(page.get_by_label("Model")).to_have_value(f"tiny@{index}")
+        expect(page.locator(".turn h2")).to_have_text("Fact:")

@@ -43,7 +43,7 @@ class RowsIndex:
 
     @property
     def snapshot(self) -> Any:
-        return SimpleNamespace(signed_trees=self.segments)
+        return SimpleNamespace(signed_trees=self.segments, tree=self._tree)
 
     def read(self, read: Callable[[Any], Any]) -> Any:
         return read(self.snapshot)

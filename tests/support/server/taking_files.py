@@ -1,6 +1,6 @@
 """Servers of the tiny model that make indexes of files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,15 +29,18 @@ def opener_of(url: str, folder: Path) -> Iterator[ServiceOpener]:
     options = ServerOptions(name="tiny", max_upload=MOST)
     with ExitStack() as stack:
         yield ServiceOpener(
-            options=options, prompt=str(prompt), db=url, stack=stack, slots=Slots(4, 4), names_index=True
+            options=options, prompt=str(prompt), taught=None, db=url, stack=stack, slots=Slots(4, 4), names_index=True
         )
 
 
 @contextmanager
-def taking_files(opener: ServiceOpener, before: Callable[[], Any] = lambda: None) -> Iterator[Running]:
-    """A server with the index `first`. `before`: called before an index is made."""
+def taking_files(
+    opener: ServiceOpener, before: Callable[[], Any] = lambda: None, models: Sequence[str] = ("tiny",)
+) -> Iterator[Running]:
+    """A server with the index `first`. `before`: called before an index is made; `models`: names of the tiny model."""
     opened = open_indexes(["first"], opener.db, opener.stack)
-    pairs = [("tiny", language_model(tiny_model(), chat_tokenizer()), "first")]
+    model = language_model(tiny_model(), chat_tokenizer())
+    pairs = [(name, model, "first") for name in models]
     uploads = opener.uploads(pairs, opened["first"])
 
     def build(path: Path, name: str, subject: str) -> None:

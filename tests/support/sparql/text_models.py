@@ -1,9 +1,10 @@
 """Models that reply as a test wants: in this process, or on a server with an OpenAI-compatible API."""
 
 import json
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -22,18 +23,19 @@ class Scripted:
 
 
 class ChatStub:
-    """A server of chat completions. `requests`: their bodies; `keys`: their keys; `reply`: to the last message; `calls`:
-    the tools that it calls instead, each a name and arguments.
+    """A server of chat completions. `requests`: their bodies; `keys`, `paths`: their keys and paths; `reply`: to the last
+    message; `calls`: the tools that it calls instead, each a name and arguments.
 
-    `status`: of all replies; `body`: in place of a completion; `refuses`: returns why a request is refused, or nothing.
+    `status`: of all replies; `body`: in place of a completion; `refuses`: returns why a request is refused, or nothing;
+    `missing`: how many bytes of each reply are announced and do not come.
     """
 
     def __init__(self) -> None:
-        self.requests, self.keys = list[dict[str, Any]](), list[str | None]()
+        self.requests, self.keys, self.paths = list[dict[str, Any]](), list[str | None](), list[str]()
         self.reply: Callable[[str], str] = lambda _: ""
         self.refuses: Callable[[dict[str, Any]], str | dict[str, Any] | None] = lambda _: None
         self.calls: Callable[[dict[str, Any]], list[tuple[str, Any]]] = lambda _: []
-        self.status, self.body = 200, b""
+        self.status, self.body, self.missing = 200, b"", 0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *given: _Handler(self, *given))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
@@ -72,16 +74,34 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self._stub.paths.append(self.path)
         status, body = self._stub.answer(request, self.headers["Authorization"])
         self.send_response(status)
         self.send_header("Retry-After-Ms", "1")
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(body) + self._stub.missing))
         self.end_headers()
-        self.wfile.write(body)
+        with suppress(ConnectionError):  # the client has gone
+            self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Silent."""
+
+
+def inventing(words: Sequence[str]) -> Callable[[str], str]:
+    """A reply with facts of some words, in many forms, most of which no index has: another one each time."""
+    dice = random.Random(0)
+
+    def invent(_: str) -> str:
+        lines = [
+            dice.choice(["Fact: ", "**Fact:** ", "- Fact: ", "", "fact: ", "So it is: Fact: "])
+            + " ".join(f"<{dice.choice(words)}>" for _ in range(dice.choice([2, 3, 3, 3, 4])))
+            + dice.choice([" .", ".", "", " !"])
+            for _ in range(dice.randrange(1, 5))
+        ]
+        return "\n".join([*lines, f"Answer: {words[0]}"])
+
+    return invent
 
 
 @contextmanager
