@@ -204,7 +204,7 @@ class _Change:
             tables=_tables_of(entry, selection.tables),
             inverse_names=inverse_names,
         )
-        selection = recognised(inputs, selection)
+        selection = recognised(inputs, selection, is_new=False)
         known = KnownNames(
             connection, writing.name_tables(connection, entry), _inverse_properties(entry), hubs if appends else ()
         )
@@ -314,7 +314,9 @@ def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:
     if given == TableOptions():
         return replace(own, query=None, labels=(), edges=own.edges or bool(own.labels))
     keys = tuple(dict.fromkeys((*given.keys, *own.keys)))
-    return replace(given, keys=keys, ids=given.ids or own.ids, prefixed=given.prefixed or own.prefixed)
+    return replace(
+        given, keys=keys, ids=given.ids or own.ids, prefixed=given.prefixed or own.prefixed, classes=own.classes
+    )
 
 
 def _inverse_properties(entry: CatalogueEntry) -> dict[int, int]:

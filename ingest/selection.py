@@ -40,7 +40,8 @@ class TableOptions:
     `subjects`: the column whose cells name the rows; each other column is then a predicate. `ids`, `descriptions`,
     `aliases`: columns of a row's key and of other texts about it. `lists`: what is between the values of a cell: of all
     columns (`|`), or of one (`languages=,`). `keys`: columns that hold the key of another table
-    (`products.supplier=suppliers.id`). `prefixed`: ids are `TABLE:KEY`. `edges`: the objects of subject, predicate and
+    (`products.supplier=suppliers.id`). `prefixed`: ids are `TABLE:KEY`. `classes`: what rows are instances of: those of
+    all tables (`product`), or of one (`products=product`). `edges`: the objects of subject, predicate and
     object are entities too. `labels`: files of lines `id<TAB>label<TAB>description`. `query`: of a database.
 
     Raises InputError for a value that cannot be used.
@@ -60,6 +61,7 @@ class TableOptions:
     lists: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     prefixed: bool = False
+    classes: tuple[str, ...] = ()
     edges: bool = False
     labels: tuple[str, ...] = ()
     query: str | None = None
@@ -91,6 +93,15 @@ class TableOptions:
                 raise InputError(f"--key {key} is not of the form products.supplier=suppliers.id")
         if any(not one or (one.endswith("=") and len(one) > 1) for one in self.lists):
             raise InputError("--list has no delimiter: give one such as '|', or 'languages=,' for one column")
+
+    def class_of(self, table: str) -> str:
+        """Return what the rows of a table are instances of; "" if that is not known.
+
+        >>> TableOptions(classes=("products=product", "people=person")).class_of("people")
+        'person'
+        """
+        classes = (one.rpartition("=") for one in self.classes)
+        return next((class_ for of, _, class_ in classes if of in ("", table)), "")
 
     def to_json(self) -> dict[str, Any]:
         """Return the values that are not those of `TableOptions()`; `from_json` reads them back."""

@@ -154,8 +154,9 @@ class Plan:
     """What the columns of a table about entities are.
 
     `predicates`: the id of the predicate of each column, "" for one of no predicate. `subject`, `id`, `classes`: the
-    places of columns; None if there is none. `prefix`: of all ids. `keys`: the prefixes of the ids that a column holds.
-    `lists`: what is between the values in its cells. `needs_name`: rows without a name are dropped, else those without an id.
+    places of columns; None if there is none. `class_`: that of all rows, "" for none. `prefix`: of all ids. `keys`: the
+    prefixes of the ids that a column holds. `lists`: what is between the values in its cells. `needs_name`: rows without
+    a name are dropped, else those without an id.
     """
 
     predicates: tuple[str, ...]
@@ -164,6 +165,7 @@ class Plan:
     descriptions: frozenset[int] = frozenset()
     aliases: frozenset[int] = frozenset()
     classes: int | None = None
+    class_: str = ""
     prefix: str = ""
     keys: Mapping[int, str] = field(default_factory=dict)
     lists: Mapping[int, str] = field(default_factory=dict)
@@ -190,6 +192,8 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
     rows.terms.append(_terms(numbers.of(_prefixed(distinct, plan.prefix)), OWN_NAME, distinct))
     for at, column in enumerate(texts):
         rows.add(at, column)
+    if plan.class_:
+        rows.add_classes(np.arange(len(names)), pa.array([plan.class_] * len(names), _TEXT))
     tables = rows.tables()
     tables["ids"] = pa.concat_tables([numbers.table(), tables["ids"]])
     result.tables = tables
@@ -233,10 +237,7 @@ class _PlanRows:
             else:
                 self._drop("alias", len(values))
         elif at == plan.classes:
-            for text in pc.unique(values).to_pylist():
-                number = other_number(f":{text}")
-                self._ids[number], self._own[number] = f":{text}", text
-            self._add_claims(TYPE, places, IdNumbers().of(_prefixed(values, ":")), None)
+            self.add_classes(places, values)
         elif at in plan.keys:
             self._add_claims(plan.predicates[at], places, IdNumbers().of(_prefixed(values, plan.keys[at])), None)
         elif at == plan.id:
@@ -253,6 +254,13 @@ class _PlanRows:
         kept = places[filled.to_numpy(zero_copy_only=False)]
         self.terms.append(_terms(self._entities.take(pa.array(kept)), kind, texts.filter(filled)))
         self.said += len(kept)
+
+    def add_classes(self, places: np.ndarray[Any, Any], classes: pa.Array) -> None:
+        """Add the classes of the rows at some places."""
+        for text in pc.unique(classes).to_pylist():
+            number = other_number(f":{text}")
+            self._ids[number], self._own[number] = f":{text}", text
+        self._add_claims(TYPE, places, IdNumbers().of(_prefixed(classes, ":")), None)
 
     def tables(self) -> dict[str, pa.Table]:
         own = pa.array(self._own.values(), _TEXT)
@@ -449,7 +457,7 @@ class _JsonRows:
 
     def __init__(self, selection: Selection, source: Source) -> None:
         self._selection, self._options, self._source = selection, selection.tables, source
-        self._table = source.table
+        self._table, self._class = source.table, self._options.class_of(source.table)
         self._prefix = f"{self._table}:" if self._options.prefixed else ""
         self._subjects, self._id_fields = self._fields(self._options.subjects), self._fields(self._options.ids)
         self._kinds = dict.fromkeys(self._fields(self._options.descriptions), DESCRIPTION)
@@ -485,6 +493,9 @@ class _JsonRows:
             return
         entity = self.statements.entity(self._prefix + (key or name))
         self.statements.term(entity, LABEL, name)
+        if self._class:
+            class_ = self.statements.entity(f":{self._class}", self._class)
+            self.statements.claim(entity, self.statements.property(TYPE), entity=class_)
         self._add_fields(entity, value, skipped=(name_field, id_field), node=f"_:{self._source.name}:{number}")
 
     def parsed(self) -> Parsed:

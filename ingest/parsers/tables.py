@@ -12,6 +12,7 @@ import operator
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -30,6 +31,7 @@ from refactx.ingest.parsers.parsed import (
     COLUMNS,
     Parsed,
     RowParser,
+    clean_parts,
     facts_of_columns,
     fault,
     mark_invalid_bytes,
@@ -489,15 +491,39 @@ def _no_column(source: Source, header: Header, missing: Sequence[str], options: 
         return f"{source.name} has no column {given}: its columns are {shown_names(header.names)}: correct --subject"
     if options.columns:
         return f"{found}: correct --columns"
+    subject = _proposed_subject(source, header)
     if len(header.names) == 3 and header.kind == "CSV":
         return (
-            f"{found}: give --no-header if this line is a fact, else --columns 1,2,3, or --subject "
-            f"{_quoted(header.names[0])} if the other columns are predicates"
+            f"{found}: give --no-header if this line is a fact, else --columns 1,2,3, or {subject} if the other columns are "
+            "predicates"
         )
-    return (
-        f"{found}: give --subject {_quoted(header.names[0])} (or another column that names the rows) if the other columns are "
-        "predicates, or --columns SUBJECT,PREDICATE,OBJECT"
-    )
+    return f"{found}: give {subject} if the other columns are predicates, or --columns SUBJECT,PREDICATE,OBJECT"
+
+
+_NAMING = (r"(name|label|title)$", r".*\b(name|label|title)$", r".*(name|label|title)")
+
+
+def _proposed_subject(source: Source, header: Header) -> str:
+    """Return `--subject` with a column that can name the rows, and why it can: in the first rows no cell of it is empty,
+    and all differ. One that is called a name comes first, then one of text."""
+    columns: list[list[str]] = []
+    with suppress(InputError):  # what is refused is the header
+        places = range(len(header.names))
+        next(read_rows(source, header, places, partial(_keep_cells, columns), lambda _: None), None)
+    found: list[tuple[int, str]] = []
+    for name, cells in zip(header.names, columns, strict=False):
+        if name and all(cells) and len(set(cells)) == len(cells):
+            called = (at for at, one in enumerate(_NAMING) if re.match(one, name.replace("_", " "), re.IGNORECASE))
+            found.append((next(called, len(_NAMING) + all(map(str.isdecimal, cells))), name))
+    if not found:
+        return "--subject COLUMN, the one that names the rows,"
+    _, best = min(found, key=lambda one: one[0])
+    return f"--subject {_quoted(best)} (its cells differ, and none is empty)"
+
+
+def _keep_cells(columns: list[list[str]], texts: list[pa.Array], _: Callable[[int], int]) -> Parsed:
+    columns += [clean_parts(one).to_pylist() for one in texts]
+    return Parsed(lines=len(texts[0]))
 
 
 def shown_names(names: Sequence[str]) -> str:
@@ -539,6 +565,7 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
         prefix=f"{table}:" if options.prefixed else "",
         keys=keys,
         lists=lists,
+        class_=options.class_of(table),
         needs_name=True,
     )
     make = partial(rows_of_plan, plan, bool(selection.aliases))

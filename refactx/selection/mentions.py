@@ -18,7 +18,7 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath
 from refactx.entity_ids import is_wikidata_property
-from refactx.selection.candidates import NamedEntity, entities_of_name
+from refactx.selection.candidates import NamedEntity, entities_of_name, walk_by_facts
 from refactx.walks.language import HEADS, OPERATORS, FactSet, Head, Operator
 from refactx.walks.values import bare_name
 
@@ -260,6 +260,54 @@ def numbers_of(question: str) -> list[tuple[int, int, str]]:
     return [(one.start(), one.end(), one.group().replace(",", "")) for one in _NUMBER.finditer(question)]
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in lower case, without accents, in the singular.
+
+    >>> words_of("Olives; 2 boxes")
+    ['olive', '2', 'box']
+    """
+    return [_singular(word) for word in re.findall(r"\w+", text)]
+
+
+def _singular(word: str) -> str:
+    return re.sub(r"(?<=[xs])es$|(?<=[^\Ws])s$", "", fold(word))
+
+
+class ValueSpans:
+    """The places of literals in a question, word by word, in any case and number.
+
+    >>> ValueSpans(QueryWords(function=frozenset(["the"])), "Who plays for the gunners?").find("The Gunners")
+    (18, 25)
+    """
+
+    def __init__(self, words: QueryWords, question: str) -> None:
+        self._words, found = words, list(re.finditer(r"\w+", question))
+        self._places, self._text = [one.span() for one in found], [_singular(one.group()) for one in found]
+        self._compares = words.operators_of(question) != ["equals"]  # then a number is a bound
+
+    def find(self, value: str) -> tuple[int, int] | None:
+        """Return the half-open range of characters; None if the question does not have the words."""
+        if len(value) > LONGEST_VALUE or (self._compares and not any(map(str.isalpha, value))):
+            return None
+        words = words_of(value)
+        while words and self._words.is_function(words[0]):
+            del words[0]
+        for at in range(len(self._text) - len(words) + 1) if words else ():
+            if self._text[at : at + len(words)] == words:
+                return self._places[at][0], self._places[at + len(words) - 1][1]
+        return None
+
+
+def widest_names(machine: Machine) -> list[str]:
+    """Return the names with most facts in the tree."""
+    ends = walk_by_facts(machine, machine.begin(0), WIDEST, lambda text: b">" in text)
+    return [_name_of(machine, end) for _, end in ends]
+
+
+LONGEST_VALUE = 60
+"""The most characters of a literal that a question may name."""
+WIDEST = 64
+"""How many names are looked at to find the classes of a graph."""
 MOST_ENTITIES = 3
 """The most entities of a name, those with most facts."""
 
@@ -279,9 +327,19 @@ class Mention:
     called: str
     share: float
 
+    @property
+    def is_named(self) -> bool:
+        """Whether words of the question name it (`unnamed`)."""
+        return self.start >= 0
+
     def is_apart(self, other: "Mention") -> bool:
         """Return whether two mentions have no word in common."""
         return self.stop <= other.start or other.stop <= self.start
+
+
+def unnamed(name: str) -> Mention:
+    """Return the mention of an entity that the question does not name."""
+    return Mention(-1, -1, name, bare_name(name), 1.0)
 
 
 @dataclass(frozen=True, slots=True)

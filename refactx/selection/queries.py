@@ -8,8 +8,9 @@ for the sets of superlatives it is begun, for a sample.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations, islice, product
 from typing import NamedTuple
 
@@ -17,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.engines.engine import Steps, TreeReading
+from refactx.entity_ids import is_wikidata_property
 from refactx.fact import ALIAS_OF, DESCRIPTIONS
-from refactx.selection.mentions import Mention, Mentions, QueryWords
+from refactx.selection.mentions import Mention, Mentions, QueryWords, ValueSpans, unnamed
 from refactx.selection.scores import QuestionScore
 from refactx.tokenizer import FactTokenizer
 from refactx.walks.language import FactSet, Head, Hop, OrderBy, Predicate, Query, WalkFilter, write_line
@@ -95,15 +97,21 @@ class Condition:
 
 
 class Conditions:
-    """The filters for sets of one question. `sample`: how many members stand for a set."""
+    """The filters for sets of one question. `sample`: how many members stand for a set.
 
-    def __init__(self, facts: FactSet, words: QueryWords, mentions: Mentions, sample: int) -> None:
+    `reads_values`: literals that the question names are filters too. A graph that is not Wikidata's has few other things:
+    the cells of a table are literals.
+    """
+
+    def __init__(self, facts: FactSet, words: QueryWords, mentions: Mentions, sample: int, question: str = "") -> None:
         self._facts, self._mentions, self._sample = facts, mentions, sample
+        self._spans, self._by_values = ValueSpans(words, question), dict[tuple[str, str], list[Condition]]()
         ways = words.class_of.split(), words.subclass_of.split()
         names = facts.names([id_ for ids in ways for id_ in ids])
         self._class_of, self._wider = (next((names[id_] for id_ in ids if id_ in names), None) for ids in ways)
         self.instances = None if self._class_of is None else facts.inverse_of(self._class_of)
         """The predicate from a class to what it is the class of; None if the index has none."""
+        self.reads_values = self.instances is not None and not any(is_wikidata_property(id_) for id_ in names)
 
     def of(self, base: Base) -> list[Condition]:
         """Return the filters that some member of a set matches."""
@@ -128,6 +136,38 @@ class Conditions:
                 some = self._of_class(members, other.name)
                 if some:
                     found.append(Condition(other, WalkFilter(self._hops_to(self._class_of), "is", other.name), some))
+        return found + self.of_values(base)
+
+    def of_class_of(self, start: Mention) -> list[Condition]:
+        """Return the filters by literals for what an entity is one of."""
+        if not self.reads_values:
+            return []
+        classes = [class_ for _, class_ in self._facts.objects([start.name], self._class_of or "")]
+        return [one for class_ in classes for one in self.of_values(self.base_of(unnamed(class_)))]
+
+    def base_of(self, class_: Mention, score: float = 0.0) -> Base:
+        """Return the members of a class."""
+        return Base(class_, Predicate(self.instances or "", None, True, "entity"), score)
+
+    def of_values(self, base: Base) -> list[Condition]:
+        """Return the filters by literals that some member of a set has, and that words of the question name which name no
+        entity."""
+        key = base.start.name, base.predicate.name
+        if not self.reads_values or key in self._by_values:
+            return self._by_values.get(key, [])
+        facts, found = self._facts, self._by_values.setdefault(key, [])
+        sample = self.members(base)
+        names = {name for member in sample for name in facts.predicates(member)} - UNASKED
+        members = [member for _, member in facts.objects(list(key[:1]), key[1])] if sample else []
+        for name, one in sorted(facts.describe(sorted(names)).items()):
+            having = defaultdict[str, list[str]](list)
+            for member, value in facts.objects(members, name) if one.kind != "entity" else ():
+                having[value].append(member)
+            for value, some in having.items():
+                place = self._spans.find(value)
+                mention = None if place is None else Mention(*place, value, value, 1.0)
+                if mention is not None and all(map(mention.is_apart, self._mentions.entities)):
+                    found.append(Condition(mention, WalkFilter((Hop(name),), "is", value), some))
         return found
 
     def _matching(
@@ -257,8 +297,15 @@ def line_of(query: Query, *mentions: Mention) -> str:
     return write_line(replace(query, start=short(query.start), which=which))
 
 
+CLASSES = 3
+"""How many classes are tried for a question that names none, those with most members."""
+
+
 class QuerySearch:
-    """The search for the query of one question, given what the question names and the scores of lines."""
+    """The search for the query of one question, given what the question names and the scores of lines.
+
+    `widest`: returns the names with most facts, for the classes among them.
+    """
 
     def __init__(
         self,
@@ -269,18 +316,17 @@ class QuerySearch:
         mentions: Mentions,
         scores: LineScores,
         options: SearchOptions | None = None,
+        widest: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._facts, self._words, self._question, self.mentions = facts, words, question, mentions
-        self._scores, self._options = scores, options or SearchOptions()
-        self._conditions = Conditions(facts, words, mentions, self._options.sample)
+        self._scores, self._options, self._widest = scores, options or SearchOptions(), widest
+        self._conditions = Conditions(facts, words, mentions, self._options.sample, question)
 
     def candidates(self, head: Head) -> Steps[list[Candidate]]:
         """Return the candidates with a head, the likeliest first; none if the question names no start.
 
         Of a count of quantities the values are meant, so these are lists.
         """
-        if not self.mentions.entities:
-            return []
         if head == "ask":
             found = yield from self._asked()
         elif head in ("most", "least"):
@@ -299,22 +345,28 @@ class QuerySearch:
         [whole] = yield from self._scores.rank([Way(query, line_of(query, start), 0.0)])
         return [whole, *(yield from self._narrowed(Base(start, described), query))]
 
-    def of_class(self) -> Steps[list[Candidate]]:
+    def of_class(self, subject: Mention | None = None) -> Steps[list[Candidate]]:
         """Return lists with a filter, if the question names a class and another entity: from each start that it names
-        by all predicates that lead to members with the filter. The likeliest is first."""
-        entities, instances = self.mentions.entities, self._conditions.instances
-        if instances is None:
-            return []
-        counts = [self._facts.counts([one.name], instances)[0] for one in entities]
-        classes = [one for one, count in zip(entities, counts, strict=True) if count > 1]
-        ways: list[Way] = []
-        for start in entities:
-            if not any(one.is_apart(start) and one.name != start.name for one in classes):
+        by all predicates that lead to members with the filter. The likeliest is first.
+
+        Where literals are filters, also those of the members of a class; of a question for yes or no, whether `subject` has
+        one of them.
+        """
+        classes, ways = self._classes, list[Way]()
+        for start in self.mentions.entities:
+            if not any(one.is_named and one.is_apart(start) and one.name != start.name for one in classes):
                 continue
             for predicate in predicates_of(self._facts, start.name):
                 query = Query("list", start.name, (Hop(predicate.name),))
-                ways += self._filtered(Base(start, predicate), query)
-        return (yield from self._scores.rank(ways, self._options.hopeless))
+                base = Base(start, predicate)
+                ways += self._filtered(base, query, self._conditions.of(base))
+        heads = self._words.heads_of(self._question) if self._conditions.reads_values else []
+        if heads == ["ask"] and subject is not None:
+            ways += self._values_asked(subject, predicates_of(self._facts, subject.name))
+        for base in map(self._conditions.base_of, classes if heads == ["list"] else ()):
+            query = Query("list", base.start.name, (Hop(base.predicate.name),))
+            ways += self._filtered(base, query, self._conditions.of_values(base))
+        return (yield from self._scores.rank({one.query: one for one in ways}.values(), self._options.hopeless))
 
     def without(self) -> Steps[float]:
         """Return the log-probability of the question after no query."""
@@ -326,9 +378,35 @@ class QuerySearch:
 
     # --- Starts and predicates
 
+    @cached_property
+    def _classes(self) -> list[Mention]:
+        """The classes with several members that the question names; if it names none and literals are filters, the largest."""
+        instances, entities = self._conditions.instances, self.mentions.entities
+        if instances is None:
+            return []
+        counts = [self._facts.counts([one.name], instances)[0] for one in entities]
+        named = [one for one, count in zip(entities, counts, strict=True) if count > 1]
+        if named or not self._conditions.reads_values:
+            return named
+        names = self._widest()
+        sizes = {
+            name: count for name, count in zip(names, self._facts.counts(names, instances), strict=True) if count > 1
+        }
+        return [unnamed(name) for name in sorted(sizes, key=lambda name: -sizes[name])[:CLASSES]]
+
+    def _class_bases(self, head: Head) -> Steps[list[Base]]:
+        """Return the members of classes, those of the likeliest class first."""
+        instances, starts = self._conditions.instances, self._classes
+        lines = [f"{head} <{one.called}> <{instances}>" for one in starts]
+        scores = (yield from self._scores.likelihoods(lines, [self._prior(one) for one in starts])).tolist()
+        found = [self._conditions.base_of(start, score) for start, score in zip(starts, scores, strict=True)]
+        return sorted(found, key=lambda one: -one.score)
+
     def _bases(self, head: Head) -> Steps[list[Base]]:
         """Return pairs of a start and a predicate, the likeliest first."""
         options, starts = self._options, self.mentions.entities
+        if not starts:
+            return []
         lines = [f"{head} <{one.called}>" for one in starts]
         scores = (yield from self._scores.likelihoods(lines, [self._prior(one) for one in starts])).tolist()
         order = sorted(range(len(starts)), key=lambda at: -scores[at])
@@ -354,7 +432,12 @@ class QuerySearch:
 
     def _sets(self, head: Head) -> Steps[list[Candidate]]:
         found: list[Candidate] = []
-        for base in (yield from self._bases(head))[: self._options.bases]:
+        bases = (yield from self._bases(head))[: self._options.bases]
+        if self._conditions.reads_values:
+            known = {(one.start.name, one.predicate.name) for one in bases}
+            classes = yield from self._class_bases(head)
+            bases += [one for one in classes if (one.start.name, one.predicate.name) not in known]
+        for base in bases:
             query = Query(_head_for(head, base.predicate), base.start.name, (Hop(base.predicate.name),))
             if query.head != "list" or not self._facts.is_hub(base.start.name, base.predicate.name):
                 found.append(Candidate(query, line_of(query, base.start), base.score))
@@ -363,11 +446,11 @@ class QuerySearch:
 
     def _narrowed(self, base: Base, query: Query) -> Steps[list[Candidate]]:
         """Return a query with filters by other entities that the question names."""
-        return (yield from self._scores.rank(self._filtered(base, query)))
+        return (yield from self._scores.rank(self._filtered(base, query, self._conditions.of(base))))
 
-    def _filtered(self, base: Base, query: Query) -> list[Way]:
+    def _filtered(self, base: Base, query: Query, conditions: Sequence[Condition]) -> list[Way]:
         ways: list[Way] = []
-        for one in self._conditions.of(base):
+        for one in conditions:
             narrow = replace(query, which=(one.which,))
             prior = self._prior(base.start, one.mention) - self._options.filter
             ways.append(Way(narrow, line_of(narrow, base.start, one.mention), prior))
@@ -413,8 +496,18 @@ class QuerySearch:
                 for name in [one.name for one in predicates if not one.inverse and one.id in leading]:
                     query = Query("ask", start.name, (), (WalkFilter((Hop(name),), "is", other.name),))
                     ways[query] = Way(query, line_of(query, start, other), prior)
+            ways |= {one.query: one for one in self._values_asked(start, named or predicates)}
         found = yield from self._scores.rank(ways.values())
         return found + (yield from self._joined(found))
+
+    def _values_asked(self, start: Mention, predicates: Sequence[Predicate]) -> list[Way]:
+        """Return whether a start has a literal that the question names, by predicates with which others of its class do."""
+        names, ways = {one.name for one in predicates}, list[Way]()
+        for one in self._conditions.of_class_of(start):
+            if one.which.hops[0].predicate in names:
+                query = Query("ask", start.name, (), (one.which,))
+                ways.append(Way(query, line_of(query, start), self._prior(start) + (start.start < one.mention.start)))
+        return ways
 
     def _joined(self, found: Sequence[Candidate]) -> Steps[list[Candidate]]:
         """Return the best candidates with a second object of the same predicate."""
@@ -424,7 +517,7 @@ class QuerySearch:
                 pair = (best.query.which[0], one.query.which[0])
                 if one.query.start != best.query.start or pair[0].hops != pair[1].hops:
                     continue
-                if any(which.operator != "is" for which in pair):
+                if any(which.operator != "is" or which.value not in by_name for which in pair):
                     continue
                 first, second = sorted((by_name[which.value] for which in pair), key=lambda mention: mention.start)
                 if first.is_apart(second):
@@ -461,16 +554,10 @@ class QuerySearch:
     def _ranked_sets(self, head: Head) -> Steps[list[Base]]:
         """Return the sets of which the question may ask for the first: the members of a class that it names, or else
         other sets."""
-        options, instances = self._options, self._conditions.instances
-        if instances is not None:
-            predicate = Predicate(instances, None, True, "entity")
-            starts = [one for one in self.mentions.entities if self._facts.counts([one.name], instances)[0] > 1]
-            lines = [f"{head} <{one.called}> <{instances}>" for one in starts]
-            scores = (yield from self._scores.likelihoods(lines, [self._prior(one) for one in starts])).tolist()
-            found = [Base(start, predicate, score) for start, score in zip(starts, scores, strict=True)]
-            if found:
-                return sorted(found, key=lambda one: -one.score)[: options.bases]
-        return (yield from self._bases(head))[: options.bases]
+        found = yield from self._class_bases(head)
+        if not any(one.start.is_named for one in found):
+            found = sorted([*(yield from self._bases(head)), *found], key=lambda one: -one.score)
+        return found[: self._options.bases]
 
     def _sorted(self, head: Head, base: Base, condition: Condition | None) -> list[Way]:
         """Return the queries for the first of a set, maybe with a filter, by all that its members can be sorted by."""
@@ -486,7 +573,7 @@ class QuerySearch:
 
     def _measures(self, members: Sequence[str]) -> list[tuple[OrderBy, float]]:
         """Return what members can be sorted by, with the share of them that has it: predicates with numbers or times,
-        and how many facts of a predicate there are if the question names that."""
+        and how many facts of a predicate there are if the question names that, or if literals are filters."""
         counts: Counter[str] = Counter()
         for member in members:
             counts.update(self._facts.predicates(member).keys())
@@ -499,7 +586,11 @@ class QuerySearch:
                 is_sortable = any(None not in map(parse, values) for parse in (parse_quantity, parse_time))
             if is_sortable:
                 found.append((OrderBy(name), counts[name] / len(members)))
-            elif one.name in self.mentions.predicates:
+            elif one.name in self.mentions.predicates or (
+                self._conditions.reads_values
+                and one.kind in ("entity", "mixed")
+                and max(self._facts.counts(members, one.name)) > 1
+            ):
                 found.append((OrderBy(name, counted=True), counts[name] / len(members)))
         return found
 

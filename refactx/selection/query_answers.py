@@ -8,13 +8,23 @@ its first fact. The answer after a query is the query's result: the model has no
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import takewhile
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InQuery, State
 from refactx.engines.engine import Steps, TreeReading
 from refactx.fact import split_fact
-from refactx.selection.mentions import FoldedTokens, Mention, Mentions, QueryWords, find_mentions, fold
+from refactx.selection.mentions import (
+    FoldedTokens,
+    Mentions,
+    QueryWords,
+    find_mentions,
+    fold,
+    unnamed,
+    widest_names,
+    words_of,
+)
 from refactx.selection.plain import PlainChooser
 from refactx.selection.queries import Candidate, LineScores, QuerySearch
 from refactx.selection.scores import QuestionScore
@@ -88,12 +98,12 @@ class QueryAnswers:
         subject, predicate, _ = parts
         search = self.search(machine, trees)
         known = [one for one in search.mentions.entities if one.name == subject]
-        start = known[0] if known else Mention(-1, -1, subject, bare_name(subject), 1.0)
+        start = known[0] if known else unnamed(subject)
         whole, *narrower = yield from search.narrower(start, predicate)
         better = [one for one in narrower if one.score > whole.score]
         without = yield from search.without()
         least = whole.score if confidence is None else max(whole.score, without + confidence)
-        better += [one for one in (yield from search.of_class())[:1] if one.score > least]
+        better += [one for one in (yield from search.of_class(start))[:1] if one.score > least]
         found = sorted(better, key=lambda one: -one.score)
         if self.facts.counts([subject], predicate)[0] > self._values:
             found.append(whole)
@@ -134,9 +144,9 @@ class QueryAnswers:
     def _names(self, value: str, subject: str, predicate: str) -> bool:
         """Return whether the question has at least half of the words of an object, without those of its subject and
         predicate: `olives` names the `Olive Topping` that a pizza `has topping`."""
-        known = set(_words(f"{bare_name(subject)} {predicate}"))
-        words = [word for word in _words(value) if word not in known and not self._words.is_function(word)]
-        return bool(words) and 2 * len(set(words) & set(_words(self._question))) >= len(words)
+        known = set(words_of(f"{bare_name(subject)} {predicate}"))
+        words = [word for word in words_of(value) if word not in known and not self._words.is_function(word)]
+        return bool(words) and 2 * len(set(words) & set(words_of(self._question))) >= len(words)
 
     def _find_mentions(self, machine: Machine) -> Mentions:
         if self._mentions is None:
@@ -151,6 +161,7 @@ class QueryAnswers:
             question=self._question,
             mentions=self._find_mentions(machine),
             scores=LineScores(machine.source.tokenizer, self._score, trees, TRIGGER),
+            widest=partial(widest_names, machine),
         )
 
     def _first_answer(self, candidates: Iterable[Candidate], without: float) -> AnsweredQuery | None:
@@ -198,15 +209,6 @@ class QueryWriter(PlainChooser):
             queries.answered.append(answered)
             answer = answered.answer
         return (*self._encode(f"\n{queries.marker} {answer}"), *queries.end)
-
-
-def _words(text: str) -> list[str]:
-    """Return the words of a text in lower case, in the singular.
-
-    >>> _words("Olives; 2 boxes")
-    ['olive', '2', 'box']
-    """
-    return [re.sub(r"(?<=[xs])es$|(?<=[^\Ws])s$", "", word) for word in re.findall(r"\w+", fold(text))]
 
 
 def first_answer(

@@ -168,6 +168,20 @@ def test_descriptions_aliases_and_rows_without_a_name(tmp_path: Path) -> None:
     assert base.report.dropped == {"empty cell": 5, "key": 2, "no subject": 1}
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_with_inverse_facts_the_name_of_its_file_is_the_class_of_a_row(tmp_path: Path, form: str) -> None:
+    files = {
+        "companies.csv": {"csv": "name,size\nAcme,5\n", "jsonl": '{"name": "Acme", "size": 5}\n'}[form],
+        "people.csv": "person,age\nAnn,40\n",
+    }
+    files = {name.replace("companies.csv", f"companies.{form}"): text for name, text in files.items()}
+    plain = {("Acme", "size", "5"), ("Ann", "age", "40")}
+    assert facts_of(built(tmp_path, files, subjects=["name", "person"])) == plain
+    base = built(tmp_path, files, inverse=True, subjects=["name", "person"])
+    of_classes = {("Acme", "instance of", "company"), ("Ann", "instance of", "person")}
+    assert facts_of(base) == plain | of_classes | {(class_, "has instance", row) for row, _, class_ in of_classes}
+
+
 def test_a_row_and_a_column_of_one_id_are_two_things(tmp_path: Path) -> None:
     base = built(tmp_path, {"t.csv": "id,name,1990\n1990,Ann,5\n"}, subjects=["name"], ids=["id"])
     assert facts_of(base) == {("Ann", "1990", "5")}
@@ -379,6 +393,9 @@ def test_the_columns_of_facts_are_given_by_name_or_number(
         ("t.csv", "name,size\na,1\n", {"subjects": ["name"], "ids": ["key"]}, r"no column key \(--id\): its columns are name"),
         ("t.csv", "name,size\na,1\n", {"subjects": ["name"], "lists": ["x=,"]}, r"no column x \(--list\)"),
         ("t.csv", "name,size\na,1\n", {}, "its columns are name, size: give --subject name .* or --columns SUBJECT,PREDICATE"),
+        ("t.csv", "key,size,full_name\n1,5,x\n2,5,y\n", {}, r"--subject full_name \(its cells differ, and none is empty\)"),
+        ("t.csv", "kind,title,code,size\n1,,x,5\n1,b,y,6\n", {}, "give --subject code "),
+        ("t.csv", "kind,title\n1,\n1,b\n", {}, "give --subject COLUMN, the one that names the rows, if"),
         ("t.csv", "a,b,c\n", {}, "give --no-header if this line is a fact, else --columns 1,2,3, or --subject a"),
         ("kb.txt", "a|b|c\n", {}, "give --no-header if this line is a fact"),
         ("t.csv", "name,size\nM\xfcller,1\n".encode("latin-1"), {"subjects": ["name"]}, "csv:2: not UTF-8.*--encoding latin-1"),

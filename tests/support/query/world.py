@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from refactx.decoding.machine import Machine
 from refactx.engines.engine import IdPath, Steps, TreeReading
+from refactx.entity_ids import other_number
 from refactx.fact import ALIAS
 from refactx.index.names import Named
 from refactx.selection.mentions import FoldedTokens, Mentions, QueryWords, find_mentions, fold
@@ -50,9 +51,9 @@ class WorldIndex(RowsIndex):
         super().__init__([(1, self.graph)], tokenizer)
 
     def ids_of(self, names: Iterable[str]) -> dict[str, Named]:
-        found = {name: Named(id_, kind) for name, (id_, kind, _) in self.properties.items()}
+        found = {name: _named(id_, kind) for name, (id_, kind, _) in self.properties.items()}
         found |= {name: Named(f"Q{n}", None) for n, name in enumerate(sorted(self.entities)) if name not in found}
-        found |= {inverse: Named(id_, "inverse") for id_, _, inverse in self.properties.values() if inverse}
+        found |= {inverse: _named(id_, "inverse") for id_, _, inverse in self.properties.values() if inverse}
         return {name: found[name] for name in names if name in found}
 
     def names_of(self, ids: Iterable[str], *, inverse: bool = False) -> dict[str, str]:
@@ -99,6 +100,10 @@ class WorldIndex(RowsIndex):
 
     def scores(self, score: "FakeScore") -> LineScores:
         return LineScores(self.tokenizer, score, TreeReading.ROWS, "Query:")
+
+
+def _named(id_: str, kind: str) -> Named:
+    return Named(id_, kind, other_number(id_) + 1) if ":" in id_ else Named(id_, kind)
 
 
 class FakeScore(QuestionScore):
