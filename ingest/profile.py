@@ -265,6 +265,8 @@ def kinds_of_predicates(profile: Profile) -> Callable[[str], tuple[str, int]]:
 
 
 TYPE, FIRST, REST, NIL, VALUE = (PREFIXES["rdf"] + name for name in ("type", "first", "rest", "nil", "value"))
+ROW_OF = "row_of"
+"""The property of the rows of a table, whose object is called as the table is."""
 SUBCLASS, EQUIVALENT = PREFIXES["rdfs"] + "subClassOf", PREFIXES["owl"] + "equivalentClass"
 ON_PROPERTY, SOME, HAS_VALUE, INTERSECTION, UNION, ONE_OF, INVERSE_OF = (
     PREFIXES["owl"] + name

@@ -40,8 +40,8 @@ class TableOptions:
     `subjects`: the column whose cells name the rows; each other column is then a predicate. `ids`, `descriptions`,
     `aliases`: columns of a row's key and of other texts about it. `lists`: what is between the values of a cell: of all
     columns (`|`), or of one (`languages=,`). `keys`: columns that hold the key of another table
-    (`products.supplier=suppliers.id`). `prefixed`: ids are `TABLE:KEY`. `classes`: what rows are instances of: those of
-    all tables (`product`), or of one (`products=product`). `edges`: the objects of subject, predicate and
+    (`products.supplier=suppliers.id`). `prefixed`: ids are `TABLE:KEY`. `classes`: what rows are rows of: those of
+    all tables (`price list`), or of one (`price_list=price list`). `edges`: the objects of subject, predicate and
     object are entities too. `labels`: files of lines `id<TAB>label<TAB>description`. `query`: of a database.
 
     Raises InputError for a value that cannot be used.
@@ -95,10 +95,10 @@ class TableOptions:
             raise InputError("--list has no delimiter: give one such as '|', or 'languages=,' for one column")
 
     def class_of(self, table: str) -> str:
-        """Return what the rows of a table are instances of; "" if that is not known.
+        """Return what the rows of a table are rows of; "" if that is not known.
 
-        >>> TableOptions(classes=("products=product", "people=person")).class_of("people")
-        'person'
+        >>> TableOptions(classes=("price_list=price list", "people=people")).class_of("price_list")
+        'price list'
         """
         classes = (one.rpartition("=") for one in self.classes)
         return next((class_ for of, _, class_ in classes if of in ("", table)), "")

@@ -331,11 +331,11 @@ def with_keys(sources: Sequence[Source], options: TableOptions) -> TableOptions:
 
 
 def with_classes(sources: Sequence[Source], selection: Selection) -> Selection:
-    """Return a selection with inverse facts in which the rows of tables are instances of what their files are named after:
-    the class leads to them. Rows that are in no file have none."""
+    """Return a selection with inverse facts in which the rows of tables are rows of what their files are called, which then
+    leads to them. Rows that are in no file have none."""
     files = [source for source in sources if not (source.is_labels or source.is_standard_input)]
     names = {source.table for source in files if not isinstance(source, RowSource)}
-    classes = {name: singular(in_words(name)) for name in sorted(names)}
+    classes = {name: in_words(name) for name in sorted(names)}
     if not (selection.inverse and selection.tables.subjects and names):
         return selection
     given = tuple(classes.values() if len(files) == 1 else map("=".join, classes.items()))

@@ -52,7 +52,7 @@ from refactx.ingest.parsers.parsed import (
     without_invalid,
 )
 from refactx.ingest.parsers.values import kind_of_text
-from refactx.ingest.profile import TYPE, local_name, predicate_label
+from refactx.ingest.profile import ROW_OF, TYPE, local_name, predicate_label
 from refactx.ingest.selection import Selection
 from refactx.ingest.sources import Source
 
@@ -154,7 +154,7 @@ class Plan:
     """What the columns of a table about entities are.
 
     `predicates`: the id of the predicate of each column, "" for one of no predicate. `subject`, `id`, `classes`: the
-    places of columns; None if there is none. `class_`: that of all rows, "" for none. `prefix`: of all ids. `keys`: the
+    places of columns; None if there is none. `class_`: what all are rows of, "" for nothing. `prefix`: of all ids. `keys`: the
     prefixes of the ids that a column holds. `lists`: what is between the values in its cells. `needs_name`: rows without
     a name are dropped, else those without an id.
     """
@@ -193,7 +193,7 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
     for at, column in enumerate(texts):
         rows.add(at, column)
     if plan.class_:
-        rows.add_classes(np.arange(len(names)), pa.array([plan.class_] * len(names), _TEXT))
+        rows.add_classes(np.arange(len(names)), pa.array([plan.class_] * len(names), _TEXT), ROW_OF)
     tables = rows.tables()
     tables["ids"] = pa.concat_tables([numbers.table(), tables["ids"]])
     result.tables = tables
@@ -255,12 +255,12 @@ class _PlanRows:
         self.terms.append(_terms(self._entities.take(pa.array(kept)), kind, texts.filter(filled)))
         self.said += len(kept)
 
-    def add_classes(self, places: np.ndarray[Any, Any], classes: pa.Array) -> None:
-        """Add the classes of the rows at some places."""
+    def add_classes(self, places: np.ndarray[Any, Any], classes: pa.Array, predicate: str = TYPE) -> None:
+        """Add the classes of the rows at some places, or what else they are a part of."""
         for text in pc.unique(classes).to_pylist():
             number = other_number(f":{text}")
             self._ids[number], self._own[number] = f":{text}", text
-        self._add_claims(TYPE, places, IdNumbers().of(_prefixed(classes, ":")), None)
+        self._add_claims(predicate, places, IdNumbers().of(_prefixed(classes, ":")), None)
 
     def tables(self) -> dict[str, pa.Table]:
         own = pa.array(self._own.values(), _TEXT)
@@ -495,7 +495,7 @@ class _JsonRows:
         self.statements.term(entity, LABEL, name)
         if self._class:
             class_ = self.statements.entity(f":{self._class}", self._class)
-            self.statements.claim(entity, self.statements.property(TYPE), entity=class_)
+            self.statements.claim(entity, self.statements.property(ROW_OF), entity=class_)
         self._add_fields(entity, value, skipped=(name_field, id_field), node=f"_:{self._source.name}:{number}")
 
     def parsed(self) -> Parsed:

@@ -179,15 +179,15 @@ def test_the_command_line_and_its_changes_find_the_options_of_the_ingest(tiny: P
     assert facts("shop") == {("Chai", "tags", "black"), ("Exotic", "city", "London")}
 
 
-def test_the_rows_of_a_change_have_the_class_of_the_ingest(tiny: Path, tmp_path: Path) -> None:
+def test_the_rows_of_a_change_are_those_of_the_ingest(tiny: Path, tmp_path: Path) -> None:
     old, new = tmp_path / "companies.csv", tmp_path / "new.csv"
     old.write_text("name,size\nAcme,5\n")
     new.write_text("name,size\nBolt,7\n")
     build("companies", old, tiny, subject="name", inverse=True)
     before = facts("companies")
-    assert ("company", "has instance", "Acme") in before
+    assert ("companies", "has row", "Acme") in before
     refactx.append("companies", new, inverse=True)
-    assert ("company", "has instance", "Bolt") in facts("companies")
+    assert ("companies", "has row", "Bolt") in facts("companies")
     refactx.forget("companies", new, inverse=True)
     assert facts("companies") == before
 

@@ -72,12 +72,12 @@ def test_a_table_becomes_an_index_that_answers(
     reply = send(server, TABLE, name=name, file="../pets of us.csv", subject="name")
     first, last = documents(reply)
     assert first == {"stage": "reading", "file": "pets_of_us.csv"}
-    assert last == {"stage": "ready", "index": name, "facts": 8, "model": "tiny@pets"}  # of 4 cells and 2 classes
+    assert last == {"stage": "ready", "index": name, "facts": 8, "model": "tiny@pets"}  # of 4 cells and 2 rows
     assert reply.text.endswith("data: [DONE]\n\n")
     assert list(tmp_path.iterdir()) == []
     assert "tiny@pets" in {one["id"] for one in server.get("/v1/models").json()["data"]}
     found = server.get(f"/v1/facts?index={name}&subject=Ann").json()["properties"]
-    assert {one["label"] for one in found} == {"kind", "age", "instance of"}
+    assert {one["label"] for one in found} == {"kind", "age", "row of"}
     asked: dict[str, Any] = {"model": "tiny@pets", "messages": said("hello Fact:"), "max_tokens": 40}
     message: Any = server.openai().chat.completions.create(**asked).choices[0].message
     assert {fact["subject"]["label"] for fact in message.refactx["facts"]} <= {"Ann", "Bo"}

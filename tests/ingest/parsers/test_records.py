@@ -169,7 +169,7 @@ def test_descriptions_aliases_and_rows_without_a_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-def test_with_inverse_facts_the_name_of_its_file_is_the_class_of_a_row(tmp_path: Path, form: str) -> None:
+def test_with_inverse_facts_a_row_is_one_of_its_file(tmp_path: Path, form: str) -> None:
     files = {
         "companies.csv": {"csv": "name,size\nAcme,5\n", "jsonl": '{"name": "Acme", "size": 5}\n'}[form],
         "people.csv": "person,age\nAnn,40\n",
@@ -178,8 +178,8 @@ def test_with_inverse_facts_the_name_of_its_file_is_the_class_of_a_row(tmp_path:
     plain = {("Acme", "size", "5"), ("Ann", "age", "40")}
     assert facts_of(built(tmp_path, files, subjects=["name", "person"])) == plain
     base = built(tmp_path, files, inverse=True, subjects=["name", "person"])
-    of_classes = {("Acme", "instance of", "company"), ("Ann", "instance of", "person")}
-    assert facts_of(base) == plain | of_classes | {(class_, "has instance", row) for row, _, class_ in of_classes}
+    of_files = {("Acme", "row of", "companies"), ("Ann", "row of", "people")}
+    assert facts_of(base) == plain | of_files | {(file, "has row", row) for row, _, file in of_files}
 
 
 def test_a_row_and_a_column_of_one_id_are_two_things(tmp_path: Path) -> None:
