@@ -196,6 +196,8 @@ class Relation:
 
 
 INSTANCE_OF, HAS_INSTANCE, SUBCLASS_OF = "instance of", "has instance", "subclass of"
+OF_ROWS = "row of", "has row"
+"""The predicates between a row of a table and its file, about which people do not ask."""
 
 
 def plural(noun: str) -> str:

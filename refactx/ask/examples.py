@@ -17,7 +17,7 @@ from typing import Any
 
 from refactx.ask.prompt import Example as Turn
 from refactx.ask.prompt import Prompt, load_prompt
-from refactx.english import HAS_INSTANCE, INSTANCE_OF, SUBCLASS_OF, Relation
+from refactx.english import HAS_INSTANCE, INSTANCE_OF, OF_ROWS, SUBCLASS_OF, Relation
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, verbalise
 from refactx.index.index import Index
 from refactx.walks import TreeFacts
@@ -61,7 +61,7 @@ _MANY = {
     ("P800", False): "What are the notable works of {}?",
 }
 """Questions whose answers are sets."""
-_UNASKED = frozenset((*DESCRIPTIONS, ALIAS_OF, INSTANCE_OF, SUBCLASS_OF))
+_UNASKED = frozenset((*DESCRIPTIONS, ALIAS_OF, INSTANCE_OF, SUBCLASS_OF, *OF_ROWS))
 _CLASS_OF = ("P31", "http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 
 

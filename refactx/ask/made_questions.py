@@ -30,7 +30,7 @@ from refactx.ask.asker import Asker
 from refactx.ask.examples import class_of, is_english, is_shown, plain_name, question_for, relation_of
 from refactx.ask.prompt import Example, Prompt
 from refactx.engines.engine import LanguageModel
-from refactx.english import HAS_INSTANCE, INSTANCE_OF, Relation
+from refactx.english import HAS_INSTANCE, INSTANCE_OF, OF_ROWS, Relation
 from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, split_fact
 from refactx.index.index import Index
@@ -46,7 +46,7 @@ DRAWN = 12
 """How many facts are drawn for each question, so that rare predicates are among them."""
 FURTHER = 3
 """How many predicates of an object are tried for a question over two."""
-_HIDDEN = frozenset((*DESCRIPTIONS, ALIAS_OF))
+_HIDDEN = frozenset((*DESCRIPTIONS, ALIAS_OF, *OF_ROWS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
