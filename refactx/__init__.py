@@ -37,5 +37,5 @@ __all__ += ["append", "build_index", "forget"]
 __all__ += ["FactBeams", "FactLogitsProcessor", "GroundedModel", "Machine", "Partial", "ground", "load_model"]
 __all__ += ["Answer", "Asker", "EngineOptions", "Generation", "Prompt", "load_language_model", "load_prompt"]
 __all__ += ["CorruptIndexError", "DatabaseError", "IndexChangedError", "IndexExistsError", "IndexNotFoundError"]
-__all__ += ["InputError", "ModelError", "RefactxError", "TokenizerMismatchError"]
+__all__ += ["InputError", "ModelError", "ModelServerError", "RefactxError", "TokenizerMismatchError"]
 __dir__ = __all__.copy

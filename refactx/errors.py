@@ -8,7 +8,7 @@ import re
 from typing import Any, Protocol
 
 __all__ = ["CorruptIndexError", "DatabaseError", "IndexChangedError", "IndexExistsError", "IndexNotFoundError"]
-__all__ += ["InputError", "ModelError", "RefactxError", "TokenizerMismatchError"]
+__all__ += ["InputError", "ModelError", "ModelServerError", "RefactxError", "TokenizerMismatchError"]
 
 
 class PartialOutput(Protocol):

@@ -160,7 +160,7 @@ def serve(
         feedback=feedback,
         **given,
     )
-    taught = prompt_of(given["adapter"], models[0]) if len(models) == 1 else None
+    taught = prompt_of(machine.adapter, models[0]) if len(models) == 1 else None
     load_prompt(prompt or taught or "wikidata")  # reports a wrong name before anything is opened
     if feedback is not None:
         feedback.open("ab").close()  # reports at once that it cannot be written

@@ -9,7 +9,7 @@ import openai
 import pytest
 from support.ingest.graph_twin import Line, written
 from support.ingest.tiny import ingest_tiny
-from support.server.running import Running, running, said
+from support.server.running import Running, eventually, running, said
 from support.sparql.text_models import ChatStub, chat_stub, inventing
 
 import refactx
@@ -210,7 +210,7 @@ def fails(server: Running, stub: ChatStub, path: str, streams: bool, status: int
     assert words in error["message"]
     assert stub.url not in error["message"]
     assert ("retry-after" in reply.headers) == (status in (429, 503))
-    assert stub.url in server.requests[-1]["error"]
+    assert eventually(lambda: stub.url in (server.requests[-1].get("error") or ""))
     kinds = {429: openai.RateLimitError, 400: openai.BadRequestError}
     with pytest.raises(kinds.get(status, openai.InternalServerError)):
         server.openai().chat.completions.create(**ASKED)
