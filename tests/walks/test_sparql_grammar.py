@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,7 +69,8 @@ def test_a_changed_query_is_read_if_pyoxigraph_reads_it(text: str, seed: int, ch
     for _ in range(changes):
         at, other = drawn.randrange(len(words)), drawn.randrange(len(words))
         words[at : at + drawn.choice([0, 0, 1])] = drawn.choice([[], [words[other]], [drawn.choice(WORDS)]])
-    changed = " ".join(words)
+    # pyoxigraph refuses a space before the list of these two, which SPARQL allows.
+    changed = re.sub(r"\b(COALESCE|CONCAT) \(", r"\1(", " ".join(words), flags=re.IGNORECASE)
     refused = refusal(changed)
     if not any(reason in refused for reason in NOT_OF_THE_GRAMMAR):
         assert is_read(changed) == (not refused), (changed, refused)
