@@ -40,7 +40,7 @@ class TableOptions:
     `subjects`: the column whose cells name the rows; each other column is then a predicate. `ids`, `descriptions`,
     `aliases`: columns of a row's key and of other texts about it. `lists`: what is between the values of a cell: of all
     columns (`|`), or of one (`languages=,`). `keys`: columns that hold the key of another table
-    (`products.supplier=suppliers.id`). `prefixed`: ids are `TABLE:KEY`. `classes`: what rows are rows of: those of
+    (`products.supplier=suppliers.id`). `prefixed`: ids are `TABLE:KEY`. `rows_of`: what rows are rows of: those of
     all tables (`price list`), or of one (`price_list=price list`). `edges`: the objects of subject, predicate and
     object are entities too. `labels`: files of lines `id<TAB>label<TAB>description`. `query`: of a database.
 
@@ -61,7 +61,7 @@ class TableOptions:
     lists: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     prefixed: bool = False
-    classes: tuple[str, ...] = ()
+    rows_of: tuple[str, ...] = ()
     edges: bool = False
     labels: tuple[str, ...] = ()
     query: str | None = None
@@ -94,14 +94,14 @@ class TableOptions:
         if any(not one or (one.endswith("=") and len(one) > 1) for one in self.lists):
             raise InputError("--list has no delimiter: give one such as '|', or 'languages=,' for one column")
 
-    def class_of(self, table: str) -> str:
+    def row_of(self, table: str) -> str:
         """Return what the rows of a table are rows of; "" if that is not known.
 
-        >>> TableOptions(classes=("price_list=price list", "people=people")).class_of("price_list")
+        >>> TableOptions(rows_of=("price_list=price list", "people=people")).row_of("price_list")
         'price list'
         """
-        classes = (one.rpartition("=") for one in self.classes)
-        return next((class_ for of, _, class_ in classes if of in ("", table)), "")
+        given = (one.rpartition("=") for one in self.rows_of)
+        return next((name for of, _, name in given if of in ("", table)), "")
 
     def to_json(self) -> dict[str, Any]:
         """Return the values that are not those of `TableOptions()`; `from_json` reads them back."""

@@ -220,24 +220,6 @@ def plural(noun: str) -> str:
     return f"{noun}{'es' if low.endswith(('s', 'x', 'z', 'ch', 'sh')) else 's'}"
 
 
-def singular(noun: str) -> str:
-    """Return the singular of a noun that is a name of several things, as that of a table is.
-
-    >>> [singular(noun) for noun in ("countries", "boxes", "movies", "products", "People", "gas", "")]
-    ['country', 'box', 'movie', 'product', 'person', 'gas', '']
-    """
-    begin, space, last = noun.rpartition(" ")
-    low = last.lower()
-    known = {many: one for one, many in _PLURALS.items() if many != "people"} | {"people": "person", "movies": "movie"}
-    if low in known:
-        return f"{begin}{space}{known[low]}"
-    if low.endswith("ies") and len(low) > 5 and low != "series":
-        return f"{noun[:-3]}y"
-    if low.endswith(("sses", "xes", "ches", "shes")):
-        return noun[:-2]
-    return noun[:-1] if low.endswith("s") and not low.endswith(("ss", "us", "is", "as", "series")) else noun
-
-
 def _lower(noun: str) -> str:
     """Return a noun as it stands within a sentence; one in capitals stays, and one with digits."""
     return noun if (noun[1:] != noun[1:].lower() and " " not in noun) or any(map(str.isdigit, noun)) else noun.lower()

@@ -27,7 +27,6 @@ import pyarrow.compute as pc
 import pyoxigraph
 from tqdm import tqdm
 
-from refactx.english import singular
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part, visible
 from refactx.ingest.parsers.graph import parse_triples
@@ -330,16 +329,16 @@ def with_keys(sources: Sequence[Source], options: TableOptions) -> TableOptions:
     return replace(options, keys=tuple(keys), ids=tuple(ids), prefixed=True) if keys else options
 
 
-def with_classes(sources: Sequence[Source], selection: Selection) -> Selection:
+def with_row_names(sources: Sequence[Source], selection: Selection) -> Selection:
     """Return a selection with inverse facts in which the rows of tables are rows of what their files are called, which then
     leads to them. Rows that are in no file have none."""
     files = [source for source in sources if not (source.is_labels or source.is_standard_input)]
     names = {source.table for source in files if not isinstance(source, RowSource)}
-    classes = {name: in_words(name) for name in sorted(names)}
+    rows_of = {name: in_words(name) for name in sorted(names)}
     if not (selection.inverse and selection.tables.subjects and names):
         return selection
-    given = tuple(classes.values() if len(files) == 1 else map("=".join, classes.items()))
-    return replace(selection, tables=replace(selection.tables, classes=given))
+    given = tuple(rows_of.values() if len(files) == 1 else map("=".join, rows_of.items()))
+    return replace(selection, tables=replace(selection.tables, rows_of=given))
 
 
 @dataclass
@@ -380,7 +379,8 @@ def _named_after(table: str) -> list[str]:
     ['categories', 'categories_id', 'categoriesid', 'categories id']
     """
     plural = table.casefold()
-    return [f"{name}{end}" for name in (plural, singular(plural)) for end in ("", "_id", "id", " id")]
+    singular = f"{plural[:-3]}y" if plural.endswith("ies") else plural.removesuffix("s")
+    return [f"{name}{end}" for name in (plural, singular) for end in ("", "_id", "id", " id")]
 
 
 def _recognised_key(one: _Table, other: _Table) -> str | None:
@@ -499,12 +499,12 @@ _LABELS = SourceFormat(
 def recognised(inputs: Inputs, selection: Selection, *, is_new: bool = True) -> Selection:
     """Return a selection with the profile of the first source of RDF, if it has none, and the keys of several tables.
 
-    `is_new`: also with the classes of their rows; a change has those of the ingest.
+    `is_new`: also with what their rows are rows of; a change has that of the ingest.
 
     Raises as `open_sources` does.
     """
     selection = replace(selection, tables=with_keys(inputs.sources, selection.tables))
-    selection = with_classes(inputs.sources, selection) if is_new else selection
+    selection = with_row_names(inputs.sources, selection) if is_new else selection
     if selection.profile is not None:
         return selection
     for source in inputs.sources:

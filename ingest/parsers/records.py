@@ -154,7 +154,7 @@ class Plan:
     """What the columns of a table about entities are.
 
     `predicates`: the id of the predicate of each column, "" for one of no predicate. `subject`, `id`, `classes`: the
-    places of columns; None if there is none. `class_`: what all are rows of, "" for nothing. `prefix`: of all ids. `keys`: the
+    places of columns; None if there is none. `row_of`: what all are rows of, "" for nothing. `prefix`: of all ids. `keys`: the
     prefixes of the ids that a column holds. `lists`: what is between the values in its cells. `needs_name`: rows without
     a name are dropped, else those without an id.
     """
@@ -165,7 +165,7 @@ class Plan:
     descriptions: frozenset[int] = frozenset()
     aliases: frozenset[int] = frozenset()
     classes: int | None = None
-    class_: str = ""
+    row_of: str = ""
     prefix: str = ""
     keys: Mapping[int, str] = field(default_factory=dict)
     lists: Mapping[int, str] = field(default_factory=dict)
@@ -192,8 +192,8 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
     rows.terms.append(_terms(numbers.of(_prefixed(distinct, plan.prefix)), OWN_NAME, distinct))
     for at, column in enumerate(texts):
         rows.add(at, column)
-    if plan.class_:
-        rows.add_classes(np.arange(len(names)), pa.array([plan.class_] * len(names), _TEXT), ROW_OF)
+    if plan.row_of:
+        rows.add_classes(np.arange(len(names)), pa.array([plan.row_of] * len(names), _TEXT), ROW_OF)
     tables = rows.tables()
     tables["ids"] = pa.concat_tables([numbers.table(), tables["ids"]])
     result.tables = tables
@@ -457,7 +457,7 @@ class _JsonRows:
 
     def __init__(self, selection: Selection, source: Source) -> None:
         self._selection, self._options, self._source = selection, selection.tables, source
-        self._table, self._class = source.table, self._options.class_of(source.table)
+        self._table, self._row_of = source.table, self._options.row_of(source.table)
         self._prefix = f"{self._table}:" if self._options.prefixed else ""
         self._subjects, self._id_fields = self._fields(self._options.subjects), self._fields(self._options.ids)
         self._kinds = dict.fromkeys(self._fields(self._options.descriptions), DESCRIPTION)
@@ -493,9 +493,9 @@ class _JsonRows:
             return
         entity = self.statements.entity(self._prefix + (key or name))
         self.statements.term(entity, LABEL, name)
-        if self._class:
-            class_ = self.statements.entity(f":{self._class}", self._class)
-            self.statements.claim(entity, self.statements.property(ROW_OF), entity=class_)
+        if self._row_of:
+            whole = self.statements.entity(f":{self._row_of}", self._row_of)
+            self.statements.claim(entity, self.statements.property(ROW_OF), entity=whole)
         self._add_fields(entity, value, skipped=(name_field, id_field), node=f"_:{self._source.name}:{number}")
 
     def parsed(self) -> Parsed:

@@ -565,7 +565,7 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
         prefix=f"{table}:" if options.prefixed else "",
         keys=keys,
         lists=lists,
-        class_=options.class_of(table),
+        row_of=options.row_of(table),
         needs_name=True,
     )
     make = partial(rows_of_plan, plan, bool(selection.aliases))

@@ -149,9 +149,7 @@ def prompt_of(*taught: str | Path | None) -> str | None:
             name = json.loads((folder / TAUGHT_REPORT).read_text(encoding="utf-8"))["questions"]["prompt"]
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        if isinstance(name, str) and not name.endswith(
-            ".toml"
-        ):  # of an earlier release: a file of a path that is not kept
+        if isinstance(name, str) and not name.endswith(".toml"):  # that file is not here
             return name
     return None
 
