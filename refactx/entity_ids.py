@@ -12,7 +12,8 @@ it. In tables that also have inverses of properties, the inverse has the propert
 """
 
 import re
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -49,8 +50,13 @@ def other_number(id_: str) -> int:
     >>> other_number("http://example.org/acme#Ann")
     5339241309526416642
     """
-    digest = blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return FIRST_OTHER + 2 * (int.from_bytes(digest, "big") >> _UNUSED_BITS)
+    return other_numbers([id_.encode("utf-8", "surrogatepass")])[0]
+
+
+def other_numbers(ids: Sequence[bytes]) -> list[int]:
+    """Return the numbers of ids in UTF-8, as `other_number` does."""
+    digests = b"".join([blake2b(id_, digest_size=8).digest() for id_ in ids])
+    return [FIRST_OTHER + 2 * (digest >> _UNUSED_BITS) for digest in struct.unpack(f">{len(ids)}Q", digests)]
 
 
 def entity_id(number: int) -> str:

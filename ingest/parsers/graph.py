@@ -154,18 +154,19 @@ class _Rows:
 
     def _add_nodes(self, triples: _Columns) -> None:
         """Add claims about entities, without the types that say what kind of schema a thing is part of."""
-        objects = triples.objects.dictionary_encode()
-        classes: list[str] = objects.dictionary.to_pylist()
-        of_type = np.array([predicate == TYPE for predicate in triples.predicates], np.bool_)[triples.predicate]
         about_term = pc.equal(triples.subjects, TRIPLE_TERM).to_numpy(zero_copy_only=False)
-        kept = ~about_term
-        for code, class_ in enumerate(classes):
-            reason = _TERM if class_ == TRIPLE_TERM else class_reason(class_, self._profile)
+        is_term = pc.equal(triples.objects, TRIPLE_TERM).to_numpy(zero_copy_only=False)
+        kept = ~(about_term | is_term)
+        self._drop_count(int(np.count_nonzero(~kept)), _TERM)
+        of_type = np.array([predicate == TYPE for predicate in triples.predicates], np.bool_)[triples.predicate]
+        typed = np.flatnonzero(of_type & kept)
+        classes = triples.objects.take(pa.array(typed)).dictionary_encode()
+        for code, class_ in enumerate(classes.dictionary.to_pylist()):
+            reason = class_reason(class_, self._profile)
             if reason is not None:
-                rows = (objects.indices.to_numpy() == code) & (of_type | (reason == _TERM)) & ~about_term
-                kept &= ~rows
-                self._drop_count(int(np.count_nonzero(rows)), reason)
-        self._drop_count(int(np.count_nonzero(about_term)), _TERM)
+                rows = typed[classes.indices.to_numpy() == code]
+                kept[rows] = False
+                self._drop_count(len(rows), reason)
         rest = triples.take(np.flatnonzero(kept))
         self._add_claims(rest, self._numbers.of(self._scoped(rest.objects)), None, None)
 

@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from refactx.entity_ids import entity_numbers, other_number
+from refactx.entity_ids import entity_numbers, other_number, other_numbers
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
 from refactx.ingest.sources import Source
@@ -196,19 +196,20 @@ class IdNumbers:
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[bytes, int] = {}
 
     def of(self, ids: pa.Array) -> pa.Array:
         """Return the numbers of ids, int64, as those of items; null for null."""
         encoded = ids.dictionary_encode()
-        distinct: list[str] = encoded.dictionary.to_pylist()
+        distinct: list[bytes] = encoded.dictionary.cast(pa.large_binary()).to_pylist()
         known = self._numbers
-        known.update((one, other_number(one)) for one in distinct if one not in known)
+        new = [one for one in distinct if one not in known]
+        known.update(zip(new, other_numbers(new), strict=True))
         return pa.array([known[one] for one in distinct], pa.int64()).take(encoded.indices)
 
     def table(self) -> pa.Table:
-        columns = [pa.array(self._numbers.values(), pa.int64()), pa.array(self._numbers, _TEXT)]
-        return pa.table(columns, schema=SCHEMAS["ids"])
+        ids = pa.array(self._numbers, pa.large_binary()).cast(_TEXT)
+        return pa.table([pa.array(self._numbers.values(), pa.int64()), ids], schema=SCHEMAS["ids"])
 
 
 RowParser = Callable[[list[pa.Array], Callable[[int], int]], Parsed]
