@@ -257,7 +257,7 @@ def kinds_of_predicates(profile: Profile) -> Callable[[str], tuple[str, int]]:
         found = known.get(predicate)
         if found is not None:
             return found
-        if not profile.axioms and predicate.startswith(PREFIXES["owl"]):
+        if not profile.axioms and (predicate.startswith(PREFIXES["owl"]) or predicate == IS_DEFINED_BY):
             return "OWL axiom", 0
         return ("SHACL shape", 0) if not profile.axioms and predicate.startswith(PREFIXES["sh"]) else ("claim", 0)
 
@@ -265,6 +265,8 @@ def kinds_of_predicates(profile: Profile) -> Callable[[str], tuple[str, int]]:
 
 
 TYPE, FIRST, REST, NIL, VALUE = (PREFIXES["rdf"] + name for name in ("type", "first", "rest", "nil", "value"))
+IS_DEFINED_BY = PREFIXES["rdfs"] + "isDefinedBy"
+"""The property from all terms of a vocabulary to its file."""
 ROW_OF = "row_of"
 """The property of the rows of a table, whose object is called as the table is."""
 SUBCLASS, EQUIVALENT = PREFIXES["rdfs"] + "subClassOf", PREFIXES["owl"] + "equivalentClass"

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Self
 
 from refactx.decoding.machine import Machine
@@ -292,9 +293,10 @@ class ValueSpans:
         words = words_of(value)
         while words and self._words.is_function(words[0]):
             del words[0]
-        for at in range(len(self._text) - len(words) + 1) if words else ():
-            if self._text[at : at + len(words)] == words:
-                return self._places[at][0], self._places[at + len(words) - 1][1]
+        wanted = "".join(words)  # `landlocked` is `land locked`
+        for first, last in combinations(range(len(self._text) + 1), 2) if wanted else ():
+            if last - first <= len(words) + 1 and "".join(self._text[first:last]) == wanted:
+                return self._places[first][0], self._places[last - 1][1]
         return None
 
 

@@ -25,7 +25,7 @@ from refactx.selection.scores import QuestionScore
 from refactx.tokenizer import FactTokenizer
 from refactx.walks.language import FactSet, Head, Hop, OrderBy, Predicate, Query, WalkFilter, write_line
 from refactx.walks.sets import Limits
-from refactx.walks.values import bare_name, parse_quantity, parse_time
+from refactx.walks.values import TRUTH, bare_name, parse_quantity, parse_time
 
 UNASKED = frozenset((*DESCRIPTIONS, ALIAS_OF))
 """Predicates that no query has."""
@@ -38,8 +38,9 @@ class SearchOptions:
     `prior`: the weight of the logarithm of a start's share of the facts of all entities of its name; `starts`: how many
     starts are followed, those at most `within` below the best; `hopeless`: predicates that are this much below the best after a
     quarter of the question are dropped; `bases`: how many pairs of a start and a predicate are extended; `filter`: what
-    a further filter has to gain; `sample`: how many members stand for a set; `scanned`: the most facts of an index that
-    is scanned for a sample of a hub's members.
+    a further filter has to gain; `single`: what a count of one has to, where literals are filters, since few ask how many
+    of one thing there are; `sample`: how many members stand for a set; `scanned`: the most facts of an index that is
+    scanned for a sample of a hub's members.
     """
 
     prior: float = 0.5
@@ -48,6 +49,7 @@ class SearchOptions:
     hopeless: float = 5.0
     bases: int = 3
     filter: float = 2.0
+    single: float = 2.0
     sample: int = 50
     scanned: int = Limits().scanned
 
@@ -82,6 +84,9 @@ WIDER = 6
 
 WAYS = 4
 """The most predicates that lead to one entity."""
+
+PAIRS = 8
+"""The most pairs of filters of a set."""
 
 NEAR = 20
 """How many subjects of each predicate of a named entity are looked for among the members of a large set."""
@@ -129,13 +134,11 @@ class Conditions:
                 if forwards is not None and (some := self._matching(base, members, predicate, forwards, other.name)):
                     matching[forwards] = some
             likely = sorted(matching.items(), key=lambda one: -len(one[1]))[:WAYS]
-            found += [
-                Condition(other, WalkFilter(self._hops_to(name), "is", other.name), some) for name, some in likely
-            ]
+            found += [Condition(other, WalkFilter(self.hops_to(name), "is", other.name), some) for name, some in likely]
             if self._class_of is not None and self._class_of not in matching:
                 some = self._of_class(members, other.name)
                 if some:
-                    found.append(Condition(other, WalkFilter(self._hops_to(self._class_of), "is", other.name), some))
+                    found.append(Condition(other, WalkFilter(self.hops_to(self._class_of), "is", other.name), some))
         return found + self.of_values(base)
 
     def of_class_of(self, start: Mention) -> list[Condition]:
@@ -151,7 +154,7 @@ class Conditions:
 
     def of_values(self, base: Base) -> list[Condition]:
         """Return the filters by literals that some member of a set has, and that words of the question name which name no
-        entity."""
+        entity; `true` and the like are named by their predicate."""
         key = base.start.name, base.predicate.name
         if not self.reads_values or key in self._by_values:
             return self._by_values.get(key, [])
@@ -164,11 +167,21 @@ class Conditions:
             for member, value in facts.objects(members, name) if one.kind != "entity" else ():
                 having[value].append(member)
             for value, some in having.items():
-                place = self._spans.find(value)
+                place = self._spans.find(bare_name(name) if TRUTH.get(value.lower()) else value)
                 mention = None if place is None else Mention(*place, value, value, 1.0)
                 if mention is not None and all(map(mention.is_apart, self._mentions.entities)):
                     found.append(Condition(mention, WalkFilter((Hop(name),), "is", value), some))
         return found
+
+    def pairs(self, conditions: Sequence[Condition]) -> list[tuple[Condition, Condition]]:
+        """Return pairs of filters that some member matches both of, those that more of the question names first; none
+        where literals are no filters."""
+        found = [
+            (first, second)
+            for first, second in (combinations(conditions, 2) if self.reads_values else ())
+            if first.mention.is_apart(second.mention) and not set(first.members).isdisjoint(second.members)
+        ]
+        return sorted(found, key=lambda pair: -sum(one.mention.stop - one.mention.start for one in pair))[:PAIRS]
 
     def _matching(
         self, base: Base, members: Sequence[str], predicate: Predicate, forwards: str, other: str
@@ -193,11 +206,11 @@ class Conditions:
         holds = facts.hold([(subject, backwards, base.start.name) for subject in near])
         return [subject for subject, true in zip(near, holds, strict=True) if true]
 
-    def _hops_to(self, predicate: str) -> tuple[Hop, ...]:
+    def hops_to(self, predicate: str) -> tuple[Hop, ...]:
         """Return the hops of a filter by a predicate: classes count with those that they are part of."""
-        if predicate == self._class_of and self._wider is not None:
-            return Hop(predicate), Hop(self._wider, "*")
-        return (Hop(predicate),)
+        if self._wider is None or predicate not in (self._class_of, self._wider):
+            return (Hop(predicate),)
+        return (Hop(predicate), Hop(self._wider, "*")) if predicate == self._class_of else (Hop(predicate, "+"),)
 
     def _of_class(self, members: Sequence[str], name: str) -> list[str]:
         """Return members with a class that is part of an entity, which has classes of its own; those of the nearest
@@ -291,7 +304,7 @@ def line_of(query: Query, *mentions: Mention) -> str:
         return called.get(name, bare_name(name))
 
     which = tuple(
-        WalkFilter(tuple(hop for hop in one.hops if not hop.closure), one.operator, short(one.value))
+        WalkFilter(tuple(Hop(hop.predicate) for hop in one.hops if hop.closure != "*"), one.operator, short(one.value))
         for one in query.which
     )
     return write_line(replace(query, start=short(query.start), which=which))
@@ -338,10 +351,12 @@ class QuerySearch:
     def narrower(self, start: Mention, predicate: str) -> Steps[list[Candidate]]:
         """Return the list of a start's facts with a predicate, and the same with filters that the question names.
 
-        The list itself is first.
+        The list itself is first. Where literals are filters, it is a count if the question asks for that.
         """
         described = self._facts.describe([predicate]).get(predicate, Predicate(predicate, None, False, "literal"))
-        query = Query("list", start.name, (Hop(predicate),))
+        counts = self._conditions.reads_values and self._words.heads_of(self._question) == ["count"]
+        head: Head = "count" if counts and described.kind in ("entity", "mixed") else "list"
+        query = Query(head, start.name, (Hop(predicate),))
         [whole] = yield from self._scores.rank([Way(query, line_of(query, start), 0.0)])
         return [whole, *(yield from self._narrowed(Base(start, described), query))]
 
@@ -363,9 +378,14 @@ class QuerySearch:
         heads = self._words.heads_of(self._question) if self._conditions.reads_values else []
         if heads == ["ask"] and subject is not None:
             ways += self._values_asked(subject, predicates_of(self._facts, subject.name))
-        for base in map(self._conditions.base_of, classes if heads == ["list"] else ()):
-            query = Query("list", base.start.name, (Hop(base.predicate.name),))
-            ways += self._filtered(base, query, self._conditions.of_values(base))
+        if heads == ["list"]:
+            for base in map(self._conditions.base_of, classes):
+                query = Query("list", base.start.name, (Hop(base.predicate.name),))
+                ways += self._filtered(base, query, self._conditions.of_values(base))
+            for start in self.mentions.entities:
+                for predicate in predicates_of(self._facts, start.name) if self.mentions.numbers else ():
+                    query = Query("list", start.name, (Hop(predicate.name),))
+                    ways += self._compared(Base(start, predicate), query)
         return (yield from self._scores.rank({one.query: one for one in ways}.values(), self._options.hopeless))
 
     def without(self) -> Steps[float]:
@@ -415,10 +435,17 @@ class QuerySearch:
         if head in ("most", "least"):
             pairs = [(start, one) for start, one in pairs if one.kind in ("entity", "mixed")]
         pairs = [(start, one) for start, one in pairs if self._is_named(one)] or pairs
+        single = frozenset[tuple[Mention, Predicate]]()
+        if head == "count" and self._conditions.reads_values:
+            single = frozenset(pair for pair in pairs if self._facts.counts([pair[0].name], pair[1].name)[0] == 1)
+            pairs = [pair for pair in pairs if pair not in single or pair[1].kind != "text"]
         if not pairs:
             return []
         lines = [f"{_head_for(head, one)} <{start.called}> <{one.name}>" for start, one in pairs]
-        priors = [self._prior(start) for start, _ in pairs]
+        priors = [
+            self._prior(start) - options.single * ((start, one) in single and _head_for(head, one) == head)
+            for start, one in pairs
+        ]
         scores = (yield from self._scores.likelihoods(lines, priors, options.hopeless)).tolist()
         found = [Base(start, one, score) for (start, one), score in zip(pairs, scores, strict=True)]
         return sorted((one for one in found if one.score > -math.inf), key=lambda one: -one.score)
@@ -454,6 +481,10 @@ class QuerySearch:
             narrow = replace(query, which=(one.which,))
             prior = self._prior(base.start, one.mention) - self._options.filter
             ways.append(Way(narrow, line_of(narrow, base.start, one.mention), prior))
+        for first, second in self._conditions.pairs(conditions):
+            narrow = replace(query, which=(first.which, second.which))
+            prior = self._prior(base.start, first.mention, second.mention) - 2 * self._options.filter
+            ways.append(Way(narrow, line_of(narrow, base.start, first.mention, second.mention), prior))
         return ways + self._compared(base, query)
 
     def _compared(self, base: Base, query: Query) -> list[Way]:
@@ -462,11 +493,16 @@ class QuerySearch:
         if not self.mentions.numbers or not operators or not (members := self._conditions.members(base)):
             return []
         ways: list[Way] = []
+        bounds = [((operator, number),) for operator, number in product(operators, self.mentions.numbers)]
+        if len(operators) > 1 and len(self.mentions.numbers) > 1 and self._conditions.reads_values:
+            least, *_, most = sorted(self.mentions.numbers, key=float)
+            bounds.append((("over", least), ("under", most)))
         for by, share in self._measures(members):
-            for operator, number in product(operators if not by.counted else (), self.mentions.numbers):
-                narrow = replace(query, which=(WalkFilter((Hop(by.predicate),), operator, number),))
-                prior = self._prior(base.start) - self._options.filter + self._options.prior * math.log(share)
-                ways.append(Way(narrow, line_of(narrow, base.start), prior))
+            for some in bounds if not by.counted else ():
+                which = tuple(WalkFilter((Hop(by.predicate),), operator, number) for operator, number in some)
+                narrow = replace(query, which=which)
+                prior = self._prior(base.start) - self._options.filter * len(some)
+                ways.append(Way(narrow, line_of(narrow, base.start), prior + self._options.prior * math.log(share)))
         return ways
 
     # --- Yes or no
@@ -494,7 +530,8 @@ class QuerySearch:
                 described = self._facts.describe(list(self._facts.predicates(other.name)))
                 leading = {one.id for one in described.values() if one.inverse}
                 for name in [one.name for one in predicates if not one.inverse and one.id in leading]:
-                    query = Query("ask", start.name, (), (WalkFilter((Hop(name),), "is", other.name),))
+                    hops = self._conditions.hops_to(name) if self._conditions.reads_values else (Hop(name),)
+                    query = Query("ask", start.name, (), (WalkFilter(hops, "is", other.name),))
                     ways[query] = Way(query, line_of(query, start, other), prior)
             ways |= {one.query: one for one in self._values_asked(start, named or predicates)}
         found = yield from self._scores.rank(ways.values())

@@ -33,7 +33,7 @@ from refactx.walks.decoding import QueryGrammar
 from refactx.walks.evaluate import DEFAULT_LIMITS
 from refactx.walks.language import TERMINATOR, FactSet, Head, Query, QueryError, read_line
 from refactx.walks.sets import Limits
-from refactx.walks.values import bare_name
+from refactx.walks.values import TRUTH, bare_name
 
 TRIGGER = "Query:"
 MIN_CONFIDENCE = 4.0
@@ -105,7 +105,9 @@ class QueryAnswers:
         least = whole.score if confidence is None else max(whole.score, without + confidence)
         better += [one for one in (yield from search.of_class(start))[:1] if one.score > least]
         found = sorted(better, key=lambda one: -one.score)
-        if self.facts.counts([subject], predicate)[0] > self._values:
+        if whole.query.head == "count":  # it says what the fact says
+            found.append(replace(whole, score=least))
+        elif self.facts.counts([subject], predicate)[0] > self._values:
             found.append(whole)
         answered = self._first_answer(found, without)
         if answered is None:
@@ -138,7 +140,8 @@ class QueryAnswers:
             return ()
         values = dict.fromkeys(bare_name(value) for one, of, value in found if (one, of) == (subject, predicate))
         if self.heads == ["ask"]:
-            values = {"yes" if any(self._names(value, subject, predicate) for value in values) else "no": None}
+            true = any(TRUTH.get(value.lower(), self._names(value, subject, predicate)) for value in values)
+            values = {"yes" if true else "no": None}
         return (*machine.source.tokenizer.encode(f"{self._marker} {'; '.join(values)}"), *self._end)
 
     def _names(self, value: str, subject: str, predicate: str) -> bool:

@@ -95,6 +95,10 @@ def parse_coordinates(text: str) -> Coordinates | None:
     return Coordinates(-north if match[2] == "S" else north, -east if match[4] == "W" else east, globe)
 
 
+TRUTH = {"true": True, "yes": True, "x": True, "false": False, "no": False}
+"""What literals in lower case say that graphs and tables have for a condition."""
+
+
 def bare_name(name: str) -> str:
     """Return a name without its description in parentheses.
 
