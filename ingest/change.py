@@ -204,7 +204,7 @@ class _Change:
             tables=_tables_of(entry, selection.tables),
             inverse_names=inverse_names,
         )
-        selection = recognised(inputs, selection, is_new=False)
+        selection = recognised(inputs, selection, None)
         known = KnownNames(
             connection, writing.name_tables(connection, entry), _inverse_properties(entry), hubs if appends else ()
         )

@@ -302,7 +302,7 @@ def ingest(
     )
     with new_index(database, index, work, replace) as (connection, folder):
         clock = Clock()
-        steps = IngestSteps(folder, inputs, recognised(inputs, selection), strict=strict)
+        steps = IngestSteps(folder, inputs, recognised(inputs, selection, index), strict=strict)
         knowledge = steps.knowledge_base(clock, resources)
         facts = steps.encoded_facts(knowledge, tokenizer, trigger, clock, resources)
         with clock.step("encode"):

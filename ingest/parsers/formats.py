@@ -329,15 +329,17 @@ def with_keys(sources: Sequence[Source], options: TableOptions) -> TableOptions:
     return replace(options, keys=tuple(keys), ids=tuple(ids), prefixed=True) if keys else options
 
 
-def with_row_names(sources: Sequence[Source], selection: Selection) -> Selection:
+def with_row_names(sources: Sequence[Source], selection: Selection, index: str) -> Selection:
     """Return a selection with inverse facts in which the rows of tables are rows of what their files are called, which then
-    leads to them. Rows that are in no file have none."""
-    files = [source for source in sources if not (source.is_labels or source.is_standard_input)]
-    names = {source.table for source in files if not isinstance(source, RowSource)}
-    rows_of = {name: in_words(name) for name in sorted(names)}
-    if not (selection.inverse and selection.tables.subjects and names):
+    leads to them; rows that are in no file of what the index is called."""
+    tables = [source for source in sources if not source.is_labels]
+    rows_of = {
+        one.table: in_words(index if one.is_standard_input or isinstance(one, RowSource) else one.table)
+        for one in sorted(tables, key=lambda one: one.table)
+    }
+    if not (selection.inverse and selection.tables.subjects and tables):
         return selection
-    given = tuple(rows_of.values() if len(files) == 1 else map("=".join, rows_of.items()))
+    given = tuple(rows_of.values() if len(tables) == 1 else map("=".join, rows_of.items()))
     return replace(selection, tables=replace(selection.tables, rows_of=given))
 
 
@@ -496,15 +498,15 @@ _LABELS = SourceFormat(
 )
 
 
-def recognised(inputs: Inputs, selection: Selection, *, is_new: bool = True) -> Selection:
+def recognised(inputs: Inputs, selection: Selection, index: str | None) -> Selection:
     """Return a selection with the profile of the first source of RDF, if it has none, and the keys of several tables.
 
-    `is_new`: also with what their rows are rows of; a change has that of the ingest.
+    `index`: the name of a new index, for what rows are rows of; None: a change, which has that of the ingest.
 
     Raises as `open_sources` does.
     """
     selection = replace(selection, tables=with_keys(inputs.sources, selection.tables))
-    selection = with_row_names(inputs.sources, selection) if is_new else selection
+    selection = selection if index is None else with_row_names(inputs.sources, selection, index)
     if selection.profile is not None:
         return selection
     for source in inputs.sources:

@@ -290,10 +290,10 @@ class ValueSpans:
         """Return the half-open range of characters; None if the question does not have the words."""
         if len(value) > LONGEST_VALUE or (self._compares and not any(map(str.isalpha, value))):
             return None
-        words = words_of(value)
+        words = re.findall(r"\w+", value)
         while words and self._words.is_function(words[0]):
             del words[0]
-        wanted = "".join(words)  # `landlocked` is `land locked`
+        wanted = "".join(map(_singular, words))  # `landlocked` is `land locked`
         for first, last in combinations(range(len(self._text) + 1), 2) if wanted else ():
             if last - first <= len(words) + 1 and "".join(self._text[first:last]) == wanted:
                 return self._places[first][0], self._places[last - 1][1]

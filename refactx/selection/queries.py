@@ -23,7 +23,7 @@ from refactx.fact import ALIAS_OF, DESCRIPTIONS
 from refactx.selection.mentions import Mention, Mentions, QueryWords, ValueSpans, unnamed
 from refactx.selection.scores import QuestionScore
 from refactx.tokenizer import FactTokenizer
-from refactx.walks.language import FactSet, Head, Hop, OrderBy, Predicate, Query, WalkFilter, write_line
+from refactx.walks.language import FactSet, Head, Hop, Operator, OrderBy, Predicate, Query, WalkFilter, write_line
 from refactx.walks.sets import Limits
 from refactx.walks.values import TRUTH, bare_name, parse_quantity, parse_time
 
@@ -140,6 +140,16 @@ class Conditions:
                 if some:
                     found.append(Condition(other, WalkFilter(self.hops_to(self._class_of), "is", other.name), some))
         return found + self.of_values(base)
+
+    def leading(self, name: str) -> set[str | None]:
+        """Return the ids of properties that lead to an entity from any subject: of a yes or no about one subject, those from
+        that alone would always give yes."""
+        described = self._facts.describe(list(self._facts.predicates(name)))
+        found = {one.id for one in described.values() if one.inverse}
+        if self.reads_values and self._class_of is not None and self._wider is not None:
+            ways = self._facts.describe([self._class_of, self._wider])
+            found |= {ways[self._class_of].id} if ways[self._wider].id in found else set()
+        return found
 
     def of_class_of(self, start: Mention) -> list[Condition]:
         """Return the filters by literals for what an entity is one of."""
@@ -493,7 +503,7 @@ class QuerySearch:
         if not self.mentions.numbers or not operators or not (members := self._conditions.members(base)):
             return []
         ways: list[Way] = []
-        bounds = [((operator, number),) for operator, number in product(operators, self.mentions.numbers)]
+        bounds: list[tuple[tuple[Operator, str], ...]] = [(one,) for one in product(operators, self.mentions.numbers)]
         if len(operators) > 1 and len(self.mentions.numbers) > 1 and self._conditions.reads_values:
             least, *_, most = sorted(self.mentions.numbers, key=float)
             bounds.append((("over", least), ("under", most)))
@@ -526,9 +536,7 @@ class QuerySearch:
                     continue
                 # Questions mostly name the subject first.
                 prior = self._prior(start, other) + (start.start < other.start)
-                # Predicates that lead to it from any subject: from this one alone, the answer would always be yes.
-                described = self._facts.describe(list(self._facts.predicates(other.name)))
-                leading = {one.id for one in described.values() if one.inverse}
+                leading = self._conditions.leading(other.name)
                 for name in [one.name for one in predicates if not one.inverse and one.id in leading]:
                     hops = self._conditions.hops_to(name) if self._conditions.reads_values else (Hop(name),)
                     query = Query("ask", start.name, (), (WalkFilter(hops, "is", other.name),))

@@ -102,6 +102,17 @@ def test_a_table_of_another_library_is_read_as_a_file_of_it_is(tiny: Path, wrap:
     assert ("Ann", "born", "1981", "A", "born", None, "quantity") in rows("people")
 
 
+@pytest.mark.long
+def test_rows_in_no_file_are_rows_of_the_index(tiny: Path, tmp_path: Path) -> None:
+    of_index = {("Ann", "city", "Graz"), ("Ann", "row of", "the staff"), ("the staff", "has row", "Ann")}
+    build("the_staff", pa.table({"name": ["Ann"], "city": ["Graz"]}), tiny, subject="name", inverse=True)
+    assert facts("the_staff") == of_index
+    with sqlite3.connect(tmp_path / "x.db") as lite:
+        lite.execute("CREATE TABLE people AS SELECT 'Ann' AS name, 'Graz' AS city")
+    build("the_staff", f"sqlite:///{tmp_path}/x.db", tiny, query="SELECT * FROM people", subject="name", inverse=True)
+    assert facts("the_staff") == of_index
+
+
 def test_a_graph_of_rdflib_is_read_as_its_triples(tiny: Path) -> None:
     graph = rdflib.Graph()
     ann, name = rdflib.URIRef("http://x.org/ann"), rdflib.RDFS.label

@@ -8,14 +8,17 @@ from support.query.world import FakeScore, WorldIndex, overlap, result_of
 from refactx.engines.engine import TreeReading
 from refactx.selection.mentions import QueryWords, ValueSpans, unnamed, widest_names
 from refactx.selection.queries import Candidate, LineScores, QuerySearch
+from refactx.selection.query_answers import try_answer
 from refactx.walks.language import Head
 
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+SUBCLASS = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
 WORDS = QueryWords(
     heads={"ask": ["is"]},
-    operators={"over": ["more than"]},
+    operators={"over": ["more than", "between"], "under": ["less than", "between"]},
     function=frozenset(["who", "is", "in", "the", "does", "which", "has", "how", "many"]),
     class_of=f"P31 {TYPE}",
+    subclass_of=SUBCLASS,
 )
 PEOPLE = {
     ("Ann", "city", "Graz"),
@@ -27,20 +30,34 @@ PEOPLE = {
     ("Bo", "knows", "Ann"),
     ("Cy", "city", "Graz"),
     ("Cy", "club", "The Gunners"),
+    ("Cy", "note", "a keeper"),
+    ("Ann", "is driver", "x"),
+    ("Bo", "is driver", "no"),
+    ("Cy", "Land Locked (LL)", "true"),
+    ("Person", "subclass of", "Being"),
+    ("Being", "subclass of", "Thing"),
     *((name, "instance of", "Person") for name in ("Ann", "Bo", "Cy")),
 }
 
 
-def candidates(question: str, head: Head, class_id: str = TYPE, subject: str = "") -> list[Candidate]:
-    """The queries for a question, the likeliest first; of a list those after a fact of a subject."""
+def people(class_id: str = TYPE) -> WorldIndex:
     properties = {
         "instance of": (class_id, "entity", "has instance"),
         "knows": ("P1", "entity", "knows (inverse)"),
         "city": ("P2", "text", ""),
         "club": ("P3", "text", ""),
         "age": ("P4", "quantity", ""),
+        "note": ("P5", "text", ""),
+        "is driver": ("P6", "text", ""),
+        "Land Locked (LL)": ("P7", "literal", ""),
+        "subclass of": (SUBCLASS, "entity", "has subclass"),
     }
-    index = WorldIndex(PEOPLE, properties)  # type: ignore[arg-type]
+    return WorldIndex(PEOPLE, properties)  # type: ignore[arg-type]
+
+
+def candidates(question: str, head: Head, class_id: str = TYPE, subject: str = "") -> list[Candidate]:
+    """The queries for a question, the likeliest first; of a list those after a fact of a subject."""
+    index = people(class_id)
     search = QuerySearch(
         facts=index.facts,
         words=WORDS,
@@ -68,6 +85,34 @@ def test_a_literal_that_the_question_names_is_a_filter(question: str, head: Head
     assert candidates(question, head)[0].line == line
 
 
+@pytest.mark.parametrize(
+    ("question", "head", "line"),
+    [
+        ("How many persons are drivers?", "count", "count <Person> <has instance> which <is driver> <x>"),
+        ("Which person was landlocked?", "list", "list <Person> <has instance> which <Land Locked (LL)> <true>"),
+        (
+            "Which drivers has the city Graz?",
+            "list",
+            "list <Person> <has instance> which <city> <Graz> which <is driver> <x>",
+        ),
+        (
+            "Which person has an age between 35 and 50?",
+            "list",
+            "list <Person> <has instance> which <age> over <35> which <age> under <50>",
+        ),
+        (
+            "Which that Ann knows has an age of more than 30 and less than 50?",
+            "list",
+            "list <Ann> <knows (inverse)> which <age> over <30> which <age> under <50>",
+        ),
+        ("Is Bo instance of Being?", "ask", "ask <Bo> <instance of> <Being>"),
+        ("Is Person subclass of Thing?", "ask", "ask <Person> <subclass of> <Thing>"),
+    ],
+)
+def test_conditions_pairs_of_filters_and_ranges_are_candidates(question: str, head: Head, line: str) -> None:
+    assert line in {one.line for one in candidates(question, head)}
+
+
 def test_a_question_for_yes_or_no_has_no_list() -> None:
     assert not candidates("Is Bo in Graz?", "list")
     assert not candidates("Is Bob in Graz?", "ask")
@@ -77,6 +122,33 @@ def test_a_question_for_yes_or_no_has_no_list() -> None:
 def test_none_in_wikidata() -> None:
     assert not candidates("Who lives in Graz?", "list", "P31")
     assert not candidates("Does Bo live in Graz?", "ask", "P31")
+
+
+def test_classes_count_with_those_that_they_are_part_of() -> None:
+    for question in ("Is Bo instance of Being?", "Is Bo instance of Thing?", "Is Person subclass of Thing?"):
+        answered = try_answer(candidates(question, "ask")[0].query, people().facts)
+        assert answered is not None
+        assert answered.answer == "yes"
+
+
+def test_a_count_of_one_has_to_gain() -> None:
+    of_two, of_one = (
+        next(
+            one.score for one in candidates(f"How many knows {name}?", "count") if one.line == f"count <{name}> <knows>"
+        )
+        for name in ("Ann", "Bo")
+    )
+    assert of_two - of_one == pytest.approx(2.0)
+
+
+def test_texts_are_not_counted() -> None:
+    assert "count <Cy> <note>" not in {one.line for one in candidates("How many note of Cy?", "count")}
+
+
+def test_filters_that_no_member_has_together_are_no_pair() -> None:
+    found = candidates("Which landlocked drivers has the city Graz?", "list")
+    pairs = {tuple(sorted(which.value for which in one.query.which)) for one in found if len(one.query.which) == 2}
+    assert pairs == {("Graz", "true"), ("Graz", "x")}
 
 
 def test_a_literal_that_nobody_has_is_none() -> None:
@@ -92,6 +164,8 @@ def test_a_literal_that_nobody_has_is_none() -> None:
         ("Who has more than 40?", "40", None),
         ("Who has 40?", "40", (8, 10)),
         ("Who is the", "the", None),
+        ("Which are landlocked?", "Land Locked", (10, 20)),
+        ("Which are land-locked now?", "landlocked", (10, 21)),
         ("Who is " + "very " * 20, "very " * 20, None),
     ],
 )

@@ -43,7 +43,7 @@ def build_knowledge_base(
     inputs = inputs_of(
         sources, wikipedia, resources.workers, encoding=selection.tables.encoding, labels=selection.tables.labels
     )
-    selection = recognised(inputs, selection)
+    selection = recognised(inputs, selection, "facts")
     opened = open_sources(inputs, selection, resources.workers)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".staged-") as staged:
