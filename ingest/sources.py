@@ -11,6 +11,7 @@ rapidgzip does not read.
 
 import codecs
 import io
+import re
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,7 +29,6 @@ from refactx.fact import counted
 SUFFIXES = (".gz", ".bz2", ".zst")
 CHUNK_BYTES = 1 << 20
 _READ = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstandard"}
-_NOT_READ = {b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip", b"7z\xbc\xaf": "7-zip", b"\x04\x22\x4d\x18": "lz4"}
 _ARROW_NAMES = {"gzip": "gzip", "bzip2": "bz2", "zstandard": "zstd"}
 _DIAGNOSED_BYTES = 1 << 30
 """A broken file up to this size is read once more, which takes seconds, to find out in which way it is broken."""
@@ -49,18 +49,13 @@ def open_decompressed(
     them one of gzip.
 
     Raises:
-        DecompressionError: the file is truncated, corrupt, or compressed in an unsupported way; also from the iterator.
+        DecompressionError: the file is truncated or corrupt; from the iterator.
         OSError: it cannot be opened or read; also from the iterator.
     """
     with ExitStack() as stack:
         raw: Any = stack.enter_context(source.open("rb")) if isinstance(source, Path) else source
         start = raw.peek(16)[:16]
         kind = next((name for magic, name in _READ.items() if start.startswith(magic)), None)
-        other = next((name for magic, name in _NOT_READ.items() if start.startswith(magic)), None)
-        if other:
-            raise DecompressionError(
-                f"is compressed with {other}, which is not supported: use gzip, bzip2 or zstandard"
-            )
         file, position = _open_decompressor(source, raw, kind, workers)
         if kind is not None:
             stack.push(file)
@@ -144,8 +139,37 @@ BLOCK_BYTES = 16 << 20
 MAX_LINE_BYTES = 256 << 20
 STANDARD_INPUT = Path("-")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_ENTRY = rb"(?=PK\x03\x04).{,65000}?PK\x03\x04.{24,26}"  # of a zip archive, up to its name; line ends may be shorter
+_DOCUMENT = _ENTRY + rb"(?:word/|ppt/|mimetype[\w/.]+\.(?:text|presentation))"
+_WORKBOOK = _ENTRY + rb"(?:xl/|mimetype[\w/.]+\.spreadsheet)"
+_ARCHIVES = {rb"\xfd7zXZ": "xz", rb"PK\x03\x04": "zip", rb"7z\xbc\xaf": "7-zip", rb"\x04\x22\x4d\x18": "lz4"}
+_BINARY = {
+    rb"\xff\xd8\xff": "a JPEG image",
+    rb"\x89PNG": "a PNG image",
+    rb"GIF8[79]a": "a GIF image",
+    rb"%PDF-": "a PDF file",
+    rb"(?!PAR1)(?:[^\0]{,100}\0){4}": "a binary file (or UTF-16: --encoding utf-16)",
+}
+_NOT_TEXT = {
+    rb"\xff\xfe|\xfe\xff": "is UTF-16: give --encoding utf-16",
+    _DOCUMENT: "is a document of Word, PowerPoint or OpenDocument, which is no table and no RDF: export its data as CSV or "
+    "RDF, and give that",
+    _WORKBOOK: "is a workbook of Excel or OpenDocument: save its sheet as CSV in UTF-8, and give that",
+    rb"\xd0\xcf\x11\xe0": "is a file of Word or Excel from before 2007, or with a password: save its sheet as CSV in UTF-8, "
+    "and give that",
+    rb".{257}ustar": "is an archive of tar: unpack it, and give the files in it",
+    rb"SQLite format 3\0": "is a database of SQLite: give sqlite:///FILE, and --query",
+    **{
+        magic: f"is compressed with {name}, which is not supported: unpack it, or use gzip, bzip2 or zstandard"
+        for magic, name in _ARCHIVES.items()
+    },
+    **{
+        magic: f"seems to be {kind}: give a file of RDF (.nt, .nq, .ttl, .trig, .n3, .rdf, .jsonld), a table (.csv, .tsv, "
+        ".parquet), JSON lines (.jsonl), GraphML (.graphml) or facts (.txt)"
+        for magic, kind in _BINARY.items()
+    },
+}
+"""What a file is that begins so (a regular expression), and what to do."""
 _FORMATS: dict[str, Format] = {
     **dict.fromkeys((".nt", ".ntriples"), "N-Triples"),
     **dict.fromkeys((".nq", ".nquads"), "N-Quads"),
@@ -245,8 +269,7 @@ class Source:
         the first bytes, whatever the name of the file; consecutive members and frames are one text.
 
         Raises:
-            InputError: the file is missing, a folder, unreadable, empty, UTF-16, truncated, corrupt, or compressed in
-                an unsupported way.
+            InputError: the file is missing, a folder, unreadable, empty, truncated, corrupt, or no text (`_NOT_TEXT`).
         """
         if self._begun is None:
             yield from self._blocks(advance)
@@ -257,16 +280,15 @@ class Source:
 
     def _blocks(self, advance: Callable[[int], object]) -> Generator[bytes, None, None]:
         done = 0
-        if self.path.suffix.lower() in _WORKBOOKS:
-            raise InputError(f"{self.name} is a workbook: save its sheet as CSV in UTF-8, and give that")
         file = self._stream or (sys.stdin.buffer if self.is_standard_input else self.path)
         try:
             with _explain_errors(self.name), open_decompressed(file, self._workers, advance) as chunks:
                 texts = chunks if self._encoding is None else _decoded(chunks, self._encoding, self.name)
                 for block in self._whole_lines(_line_feeds(texts)):
                     if not done:
-                        if block.startswith(_UTF_16):
-                            raise InputError(f"{self.name} is UTF-16: give --encoding utf-16")
+                        for start, what in _NOT_TEXT.items():
+                            if re.match(start, block, re.DOTALL):
+                                raise InputError(f"{self.name} {what}")
                         block = block.removeprefix(BYTE_ORDER_MARK)  # noqa: PLW2901  # only the first one has it
                     yield block
                     done += block.count(b"\n")

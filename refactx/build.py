@@ -11,6 +11,7 @@ import io
 import itertools
 import re
 import sqlite3
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -60,6 +61,8 @@ def build_index(
 
         refactx.build_index("countries", "countries.csv", tokenizer="demo", subject="name", id="code")
 
+    Notes on why `inverse=True` gave no inverse facts are warnings; all are in `report.notes` of the result.
+
     Raises InputError for an option that the command does not have, and as `refactx.ingest.ingest` does.
     """
     from refactx.index.open import database
@@ -80,7 +83,10 @@ def build_index(
             sources, opened, index=name, tokenizer=loaded, tokenizer_name=tokenizer_name, replace=replace, **given
         )
         keep_examples(opened, name)
-        return result
+    if given["selection"].inverse and not result.report.derived:
+        for note in result.report.notes:
+            warnings.warn(note, stacklevel=2)
+    return result
 
 
 def keep_examples(database: "Database", name: str) -> None:

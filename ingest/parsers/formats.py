@@ -464,7 +464,7 @@ BLOCK_PARSERS: Mapping[Format, BlockParser] = {
 }
 """The formats of which any block of whole lines can be parsed by itself."""
 
-_TRIPLE = "<http://www.wikidata.org/entity/Q42> <http://www.wikidata.org/prop/direct/P31> ... ."
+_TRIPLE = "<http://example.org/Graz> <http://example.org/country> <http://example.org/Austria> ."
 _EXAMPLES: Mapping[Format, str] = {
     "N-Triples": _TRIPLE,
     "N-Quads": _TRIPLE,

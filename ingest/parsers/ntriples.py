@@ -24,6 +24,9 @@ from refactx.ingest.parsers.parsed import Parsed, decode_lines, fault, not_utf8
 
 _ESCAPE = r"\\(?:[tbnrf\"'\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})"
 _IRI = r'<([A-Za-z][A-Za-z0-9+.\-]*:[^\x00-\x20<>"{}|^`\\]*(?:\\u[0-9A-Fa-f]{4}[^\x00-\x20<>"{}|^`\\]*)*)>'
+_BAD_IRI = re.compile(
+    r'[^"]*?(<[A-Za-z][A-Za-z0-9+.\-]*:(?:[^\x00-\x20<>"{}|^`\\]|\\u)*+([\x00-\x20<"{}|^`\\])[^<>]*>)'
+)
 _BLANK = r"(_:\w(?:[\w.\-:\u00b7]*[\w\-:\u00b7])?)"
 _LITERAL = (
     rf'"([^"\\\n\r]*(?:{_ESCAPE}[^"\\\n\r]*)*)"'
@@ -131,8 +134,18 @@ def triples_of(block: bytes, first_line: int, result: Parsed) -> Iterator[Triple
         elif reason := empty_line(line):
             result.dropped[reason] += 1
         else:
-            other = other_syntax(line)
-            result.faults.append((number, fault(f"{other}, {NOT_NTRIPLES}" if other else "not a triple", line)))
+            result.faults.append((number, _fault_of(line)))
+
+
+def _fault_of(line: str) -> str:
+    """Return the description of a line that is no triple."""
+    if other := other_syntax(line):
+        return fault(f"{other}, {NOT_NTRIPLES}", line)
+    if match := _BAD_IRI.match(line):
+        iri, bad = match.groups()
+        what = "a space" if bad == " " else repr(bad)
+        return fault(f"an IRI has {what} in it (write %{ord(bad):02X})", iri)
+    return fault("not a triple", line)
 
 
 def other_syntax(line: str) -> str | None:

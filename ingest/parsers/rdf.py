@@ -31,9 +31,9 @@ RDF_SYNTAXES: Mapping[Format, pyoxigraph.RdfFormat] = {
     "JSON-LD": pyoxigraph.RdfFormat.JSON_LD,
 }
 RDF_EXAMPLES: Mapping[Format, str] = {
-    **dict.fromkeys(("Turtle", "TriG", "N3"), "wd:Q42 wdt:P31 wd:Q5 ."),
-    "RDF/XML": '<rdf:Description rdf:about="http://www.wikidata.org/entity/Q42">',
-    "JSON-LD": '{"@id": "http://www.wikidata.org/entity/Q42", ...}',
+    **dict.fromkeys(("Turtle", "TriG", "N3"), "ex:Graz ex:country ex:Austria ."),
+    "RDF/XML": '<rdf:Description rdf:about="http://example.org/Graz">',
+    "JSON-LD": '{"@id": "http://example.org/Graz", ...}',
 }
 _REFUSED = {
     "LoadDocumentCallback": "has a @context that is the address of a document, and none is loaded: write the context into "
@@ -91,10 +91,7 @@ def parse_rdf(
             f"{source.name} has no triple in the graphs {', '.join(selection.graphs)}: leave out --graph to read all"
         )
     if not statements:
-        raise InputError(
-            f"{source.name} is not {form}: {first_fault}; expected triples as "
-            f"https://www.wikidata.org/entity/Q42.{kind.file_extension} has"
-        )
+        raise InputError(f"{source.name} is not {form}: {first_fault}; expected triples such as {RDF_EXAMPLES[form]}")
 
 
 def _of_graphs(

@@ -71,6 +71,15 @@ def test_triples_are_facts_and_are_appended_and_forgotten(tiny: Path) -> None:
     }
 
 
+def test_a_table_without_inverse_facts_is_a_warning_that_says_why(tiny: Path, recwarn: pytest.WarningsRecorder) -> None:
+    table = pa.table({"name": ["Norway"], "capital": ["Oslo"]})
+    build("plain", table, tiny, subject="name")
+    build("plain", [("Ann", "works for", "Acme"), ("Acme", "led by", "Ann")], tiny, inverse=True)
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match="no fact has an entity as its object, so there are no inverse facts"):
+        build("plain", table, tiny, subject="name", inverse=True)
+
+
 class _Capsule:
     """A table of a library that only exports Arrow's C stream, as pandas and Polars do."""
 

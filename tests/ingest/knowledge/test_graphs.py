@@ -262,7 +262,7 @@ def test_a_profile_of_ones_own_names_predicates_and_errors_name_the_key(tmp_path
     [
         (
             "@prefix : <http://e.org/> .\n:a :p <http://e.org/with space> .",
-            "graph.ttl is not Turtle: triple 1: not a triple",
+            "graph.ttl is not Turtle: triple 1: an IRI has a space in it",
         ),
         ('@prefix : <http://e.org/> .\n"a literal" :p :b .', "graph.ttl:2"),
         ("@prefix : <http://e.org/> .\n", "it has no triples"),

@@ -8,10 +8,11 @@ from refactx.ingest.parsers.ntriples import (
     empty_line,
     other_syntax,
     parse_line,
+    triples_of,
     unescape,
     without_graphs,
 )
-from refactx.ingest.parsers.parsed import decode_lines
+from refactx.ingest.parsers.parsed import Parsed, decode_lines
 
 OBJECTS = [
     ("<http://e/o>", Triple("http://e/s", "http://e/p", node="http://e/o")),
@@ -66,6 +67,23 @@ def test_a_subject_may_be_a_blank_node() -> None:
 def test_what_the_grammar_forbids_is_no_triple(line: str) -> None:
     assert parse_line(line) is None
     assert empty_line(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("<x:s> <x:p> <x:a b> .", "an IRI has a space in it (write %20): <x:a b>"),
+        (r"<x:\u00e9> <x:a\tb> <x:o> .", r"an IRI has '\\' in it (write %5C): <x:a\tb>"),
+        ('<x:a"b> <x:p> "o" .', """an IRI has '"' in it (write %22): <x:a"b>"""),
+        ("<x:s> <x:p> <x:a\tb> .", r"an IRI has '\t' in it (write %09): <x:a b>"),
+        (r'<x:\u00e9> <x:p> "<x:a b>" x .', r'not a triple: <x:\u00e9> <x:p> "<x:a b>" x .'),
+        ("<s s> <p> <o> .", "not a triple: <s s> <p> <o> ."),
+    ],
+)
+def test_a_line_says_which_character_its_iri_may_not_have(line: str, fault: str) -> None:
+    result = Parsed(lines=0)
+    assert list(triples_of(line.encode(), 7, result)) == []
+    assert result.faults == [(7, fault)]
 
 
 def test_a_long_literal_full_of_escapes_is_read() -> None:

@@ -198,7 +198,18 @@ def test_a_triple_that_is_none_in_n_triples_is_counted_as_malformed(tmp_path: Pa
         (
             "# nothing\n",
             "a.ttl",
-            "a.ttl is not Turtle: it has no triples; expected triples as https://www.wikidata.org",
+            "a.ttl is not Turtle: it has no triples; expected triples such as ex:Graz",
+        ),
+        (
+            "<http://x/a b> <http://x/b> <http://x/c> .",
+            "a.ttl",
+            "triple 1: an IRI has a space in it (write %20): <http://x/a b>; expected triples such as ex:Graz",
+        ),
+        (
+            '<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="http://x/">'
+            '<r:Description r:about="http://x/a|b"><x:p>c</x:p></r:Description></r:RDF>',
+            "a.rdf",
+            "an IRI has '|' in it (write %7C): <http://x/a|b>; expected triples such as <rdf:",
         ),
         ("", "a.ttl", "a.ttl is empty"),
         ("nonsense", "a.rdf", "a.rdf: this is not RDF/XML: "),

@@ -401,7 +401,7 @@ def test_the_columns_of_facts_are_given_by_name_or_number(
         ("t.csv", "name,size\nM\xfcller,1\n".encode("latin-1"), {"subjects": ["name"]}, "csv:2: not UTF-8.*--encoding latin-1"),
         ("t.csv", "name,size\na,1\n", {"subjects": ["name"], "encoding": "utf-16"}, "is not utf-16"),
         ("t.csv", "name,size\n,1\n", {"subjects": ["name"]}, "dropped: 1 no subject; expected rows with a name"),
-        ("t.xlsx", b"PK\x03\x04", {"subjects": ["name"]}, "is a workbook: save its sheet as CSV"),
+        ("t.xlsx", b"PK\x03\x04" + bytes(26) + b"xl/workbook.xml", {"subjects": ["name"]}, "is a workbook of Excel"),
         ("t.csv", ":LABEL,~to\nx,y\n", {}, "neither an id of nodes nor both ends of edges: its columns are :LABEL, ~to"),
         ("t.jsonl", '{"a": 1}\n', {}, "has the fields a: expected subject, predicate and object, or --subject FIELD"),
         ("t.json", "[{]", {"subjects": ["a"]}, "is not JSON"),

@@ -5,6 +5,7 @@ import gzip
 import io
 import random
 import sys
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,13 @@ def write_source(folder: Path, content: bytes, name: str = "facts") -> Source:
     path = folder / name
     path.write_bytes(content)
     return Source(path)
+
+
+def archive(*names: str, text: str = "") -> bytes:
+    with zipfile.ZipFile(content := io.BytesIO(), "w") as made:
+        for name in names:
+            made.writestr(name, text)
+    return content.getvalue()
 
 
 @pytest.mark.parametrize("kind", COMPRESSIONS)
@@ -86,13 +94,34 @@ def test_a_corrupt_archive_is_an_error(tmp_path: Path, kind: str) -> None:
     ("content", "message"),
     [
         (TEXT.decode().encode("utf-16"), "is UTF-16: give --encoding utf-16"),
-        (b"PK\x03\x04" + bytes(100), "is compressed with zip"),
+        ("<a> <b> <c> .\n".encode("utf-16-le"), r"or UTF-16: --encoding utf-16"),
+        (archive("facts.nt", text="<http://x/word/xl/> ."), "is compressed with zip, .* unpack it, or use gzip"),
+        (
+            archive("[Content_Types].xml", "word/document.xml", "xl/a"),
+            "is a document of Word, .* export its data as CSV",
+        ),
+        (archive("[Content_Types].xml", "xl/workbook.xml"), "is a workbook of Excel .*: save its sheet as CSV"),
+        (
+            archive("mimetype", text="application/vnd.oasis.opendocument.spreadsheet"),
+            "is a workbook of .*: save its sheet as CSV",
+        ),
+        (archive("mimetype", text="application/vnd.oasis.opendocument.text"), "is a document of"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "is a file of Word or Excel from before 2007"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF\0\t\t\n", "seems to be a JPEG image: give a file of RDF .*csv"),
+        (b"\x89PNG\r\n\x1a\n", "seems to be a PNG image"),
+        (gzip.compress(b"%PDF-1.4\n"), "seems to be a PDF file"),
+        (b"\x7fELF\2\1\1" + bytes(9), "seems to be a binary file"),
         (b"", "is empty"),
     ],
 )
 def test_what_cannot_be_read_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(InputError, match=message):
         list(write_source(tmp_path, content).blocks())
+
+
+@pytest.mark.parametrize("content", [b"<a\0> <b> <c> .\n", b"PAR1" + bytes(9)])
+def test_a_stray_nul_makes_no_text_binary_and_parquet_is_read(tmp_path: Path, content: bytes) -> None:
+    assert list(write_source(tmp_path, content).blocks()) == [content]
 
 
 def test_lines_may_end_as_on_any_system_also_between_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
