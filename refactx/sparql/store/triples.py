@@ -16,6 +16,7 @@ Literals are those that the dump had, as far as a fact tells (docs/reference/nam
 | `200 BCE` | `"-0199-01-01T00:00:00Z"^^xsd:dateTime` |
 | `-0.440` | `"-0.440"^^xsd:decimal`, or `xsd:double` if it has an exponent or more than 18 digits on a side of the point |
 | `52.51°N, 13.38°E` | `"Point(13.38 52.51)"^^geo:wktLiteral` |
+| `true`, of a property that has not texts alone | `"true"^^xsd:boolean` |
 | any other | `"any other"` |
 """
 
@@ -39,7 +40,9 @@ OWN = "urn:refactx:"
 """The beginning of the IRIs of names that have no id."""
 
 _WD = PREFIXES["wd"]
-DATE_TIME, _DECIMAL, _DOUBLE = (NamedNode(PREFIXES["xsd"] + name) for name in ("dateTime", "decimal", "double"))
+DATE_TIME, _BOOLEAN, _DECIMAL, _DOUBLE = (
+    NamedNode(PREFIXES["xsd"] + name) for name in ("dateTime", "boolean", "decimal", "double")
+)
 _WKT = NamedNode(PREFIXES["geo"] + "wktLiteral")
 _TYPE = NamedNode(PREFIXES["rdf"] + "type")
 _PROPERTY_CLASS, _DIRECT_CLAIM = (NamedNode(PREFIXES["wikibase"] + name) for name in ("Property", "directClaim"))
@@ -96,12 +99,15 @@ def literal(text: str, kind: str | None) -> Literal:
 
     >>> literal("44-03-15 BCE", "time").value, literal("1956", "text").value
     ('-0043-03-15T00:00:00Z', '1956')
-    >>> [literal(text, "literal").datatype.value.rpartition("#")[2] for text in ("1956", "1956-10", "0°S, 1.5°E", "b")]
-    ['decimal', 'dateTime', 'wktLiteral', 'string']
+    >>> texts = ("1956", "1956-10", "0°S, 1.5°E", "true", "b")
+    >>> [literal(text, "literal").datatype.value.rpartition("#")[2] for text in texts]
+    ['decimal', 'dateTime', 'wktLiteral', 'boolean', 'string']
     """
-    found = None
-    if kind != "text":
-        found = value_literal(text, kind)
+    if kind == "text":
+        return Literal(text)
+    if text in ("true", "false") and kind in ("literal", "mixed"):
+        return Literal(text, datatype=_BOOLEAN)
+    found = value_literal(text, kind)
     return Literal(text) if found is None else found
 
 
