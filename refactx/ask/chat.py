@@ -156,6 +156,9 @@ def folded(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 SECONDS = 120.0
 """The most time of a request."""
 RETRIES = 4
+SAMPLING = ("temperature", "top_p", "seed")
+"""The options of sampling that chat APIs have."""
+GREEDILY: Mapping[str, Any] = {"temperature": 0}
 _LIMITS = ("max_tokens", "max_completion_tokens")
 """The names of the most tokens of a reply, the one that most servers know first."""
 _UNSUPPORTED = re.compile(
@@ -252,11 +255,16 @@ class ChatServer:
         return self.reply(messages, max_new_tokens).text
 
     def reply(
-        self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int, tools: Sequence[Mapping[str, Any]] = ()
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        max_new_tokens: int,
+        tools: Sequence[Mapping[str, Any]] = (),
+        sampling: Mapping[str, Any] = GREEDILY,
     ) -> "Reply":
-        """Return the reply to a conversation, greedily if the model can, of at most `max_new_tokens` tokens.
+        """Return the reply to a conversation, of at most `max_new_tokens` tokens.
 
         `tools`: those that the model may call, as OpenAI's API describes them; a server that takes none gets none.
+        `sampling`: values of `SAMPLING`; those that the model does not take are left out.
 
         Raises ModelServerError if the server cannot be reached, refuses the request, or replies with something else.
         """
@@ -265,7 +273,7 @@ class ChatServer:
         role = self._role
         try:
             while True:
-                request = self._request(messages, max_new_tokens, tools)
+                request = self._request(messages, max_new_tokens, tools, sampling)
                 try:
                     completion = self._client.chat.completions.create(**request)
                     used = _usage(completion.usage)
@@ -302,7 +310,11 @@ class ChatServer:
             ) from error
 
     def _request(
-        self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int, tools: Sequence[Mapping[str, Any]]
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        max_new_tokens: int,
+        tools: Sequence[Mapping[str, Any]],
+        sampling: Mapping[str, Any],
     ) -> dict[str, Any]:
         said = [dict(message) for message in messages]
         if "system" in self._refused:
@@ -311,8 +323,7 @@ class ChatServer:
         limit = next((name for name in _LIMITS if name not in self._refused), None)
         if limit is not None:
             request[limit] = max_new_tokens
-        if "temperature" not in self._refused:
-            request["temperature"] = 0
+        request |= {name: value for name, value in sampling.items() if name not in self._refused}
         if tools and "tools" not in self._refused:
             request["tools"] = list(tools)
         return request
@@ -360,7 +371,7 @@ def _usage(told: Any) -> Usage:
 
 def _refused_of(request: Mapping[str, Any], parameter: str | None, reason: str) -> set[str]:
     """Return what of a request a server does not take. `parameter`: the one that it names, if it names one by itself."""
-    sent = {*_LIMITS, "temperature", "tools"} & set(request)
+    sent = {*_LIMITS, *SAMPLING, "tools"} & set(request)
     named = {parameter} & sent or {name for name in sent if re.search(rf"\b{name}\b", reason)}
     if not _UNSUPPORTED.search(reason):
         named -= set(_LIMITS)

@@ -19,7 +19,7 @@ import numpy as np
 from refactx.ask.answer import NOT_FOUND, Answer, final_answer
 from refactx.ask.asker import Asker
 from refactx.ask.browse import Checked, browse, check_text
-from refactx.ask.chat import ChatServer, Reply, ServerRole
+from refactx.ask.chat import SAMPLING, ChatServer, Reply, ServerRole
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
 from refactx.decoding.stream import TextPiece
 from refactx.decoding.thoughts import without_thoughts
@@ -136,13 +136,14 @@ class CheckedAsker:
         free: bool = False,
         streamer: object = None,
         until: Callable[[Any], bool] | None = None,
+        cancelled: Callable[[], bool] | None = None,
     ) -> Answer:
         """Ask one question and return its answer, whose facts exist. `free`: without tools and checks.
 
-        `streamer`: gets nothing, see `stream`. `until`: called after each reply, with no ids of it; once it returns
-        True, the answer is what there is. Raises as `write` does.
+        `streamer`: gets nothing, see `stream`. `until`, `cancelled`: called after each reply, the first with no ids of
+        it; once it returns True, the answer is what there is. Raises as `write` does.
         """
-        stops = None if until is None else lambda: until(np.zeros((1, 1), np.int64))
+        stops = cancelled if until is None else lambda: until(np.zeros((1, 1), np.int64))
         return self.write(question, options, history=history, free=free, cancelled=stops).answer
 
     def write(
@@ -168,7 +169,7 @@ class CheckedAsker:
         if not free:
             messages[0] = {**messages[0], "content": messages[0]["content"] + INSTRUCTIONS}
         for left in range(CORRECTIONS, -1, -1):
-            reply = self._reply(messages, options.max_new_tokens, () if free else TOOLS, spent)
+            reply = self._reply(messages, options, () if free else TOOLS, spent)
             text = without_thoughts(reply.text).strip()
             reviewed = _Reviewed([TextPiece(text)], [], []) if free else self._review(text)
             stopped = cancelled is not None and cancelled()
@@ -214,11 +215,15 @@ class CheckedAsker:
             if answer.finish_reason == "interrupted":
                 return
 
-    def _reply(self, messages: list[dict[str, Any]], most: int, tools: Sequence[dict[str, Any]], spent: Usage) -> Reply:
+    def _reply(
+        self, messages: list[dict[str, Any]], options: Generation, tools: Sequence[dict[str, Any]], spent: Usage
+    ) -> Reply:
         """Return the first reply without calls of tools; `messages` gets those before it, with what the tools returned, and
         `spent` what all of them took."""
+        given = {name: getattr(options, name) for name in SAMPLING}
+        sampling = {name: value for name, value in given.items() if value is not None}
         for left in range(ROUNDS, -1, -1):
-            reply = self._chat.reply(messages, most, tools if left else ())
+            reply = self._chat.reply(messages, options.max_new_tokens, tools if left else (), sampling)
             spent += reply.usage
             if not reply.calls or not left:
                 return reply
@@ -284,10 +289,11 @@ class CheckedAsker:
 def untaken(options: Generation, *, free: bool) -> str:
     """Return the name of the first option of how facts and ids are chosen that is given; "" for none.
 
-    >>> untaken(Generation(temperature=1), free=False), untaken(Generation(max_new_tokens=9), free=False)
-    ('temperature', '')
+    >>> untaken(Generation(top_k=1, temperature=1), free=False), untaken(Generation(temperature=1), free=False)
+    ('top_k', '')
     """
-    usual = replace(GREEDY.free if free else GREEDY, max_new_tokens=options.max_new_tokens)
+    taken = {name: getattr(options, name) for name in ("max_new_tokens", *SAMPLING)}
+    usual = replace(GREEDY.free if free else GREEDY, **taken)
     return next((one.name for one in fields(options) if getattr(options, one.name) != getattr(usual, one.name)), "")
 
 

@@ -4,6 +4,8 @@ import os
 import select
 import signal
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -60,13 +62,15 @@ def _check_index_alone(context: click.Context) -> None:
     typed = {name for name in context.params if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
     if "index" not in typed:
         raise InputError("there is nothing to serve: give --index NAME for its facts, or --pack PACK")
-    of_packs = {"agent", *chain.from_iterable(TRANSLATOR_GROUPS.values())} - {"index"}
+    of_packs = {"agent", *chain.from_iterable(TRANSLATOR_GROUPS.values())} - {"index", "model_url"}
     if others := sorted(typed & of_packs):
         names = ", ".join(f"--{name.replace('_', '-')}" for name in others)
         raise InputError(f"{names}: for the tools of a pack alone: add --pack PACK, or leave them out")
 
 
-def _serve_facts(prompt: str | None, *, index: str, model: str | None, db: str | None, **given: Any) -> None:
+def _serve_facts(
+    prompt: str | None, *, index: str, model: str | None, model_url: str | None, db: str | None, **given: Any
+) -> None:
     require("mcp", "mcp")
     from refactx.index.open import open_index
     from refactx.mcp import asks_alone, fact_server
@@ -74,14 +78,15 @@ def _serve_facts(prompt: str | None, *, index: str, model: str | None, db: str |
     with open_index(index, db) as opened:
         ask = None
         if model is not None:
-            from refactx.ask.asker import Asker
+            from refactx.ask.checked import asker_of
             from refactx.ask.examples import prompt_for
             from refactx.ask.prompt import prompt_of
-            from refactx.engines.loading import load_language_model
+            from refactx.engines.loading import ServerOptions
 
             template = prompt_for(prompt or prompt_of(given["adapter"], model), opened)
-            loaded = load_language_model(model, opened, engine_options_of(given, texts=1, beams=1))
-            ask = asks_alone(Asker(loaded, loaded.tokenizer, opened, template), template.unknown)
+            machine = replace(engine_options_of(given, texts=1, beams=1), server=ServerOptions(model_url=model_url))
+            asker, _ = asker_of(model, opened, machine, template, partial(click.echo, err=True))
+            ask = asks_alone(asker, template.unknown)
         _run(fact_server(opened, ask=ask))
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mcp.server import MCPServer
 
     from refactx.ask.asker import Asker
+    from refactx.ask.checked import CheckedAsker
     from refactx.names import Memory
     from refactx.sparql.engines import Result
     from refactx.sparql.names import Names
@@ -497,7 +498,7 @@ class _Tools:
         return found
 
 
-def asks_alone(asker: "Asker", unknown: str) -> Ask:
+def asks_alone(asker: "Asker | CheckedAsker", unknown: str) -> Ask:
     """Return what answers questions by an asker, in threads. `unknown`: its answer if the facts do not tell."""
 
     async def ask(question: str) -> Answered:

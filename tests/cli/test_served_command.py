@@ -95,7 +95,7 @@ def test_on_a_terminal_a_checked_text_is_shown_when_it_is_whole(db: str) -> None
 
 def test_a_model_that_only_chats_takes_no_options_of_choice(db: str) -> None:
     with chat_stub() as server:
-        for option in (("--temperature", "1"), ("--fact-beams", "2"), ("--think", "on"), ("--no-channel",)):
+        for option in (("--max-facts", "2"), ("--fact-beams", "2"), ("--think", "on"), ("--no-channel",)):
             done = ask(db, server.url, "what is ann?", *option)
             name = option[0].removeprefix("--").removeprefix("no-").replace("-", "_")
             assert f"{name} was given, and this server only chats" in str(done.exception) + done.output

@@ -17,6 +17,7 @@ from support.command import complains, run_refactx
 from support.ingest.tiny import ingest_tiny
 from support.memory.graph import build, ingest_named
 from support.memory.letters import LetterEncoder
+from support.sparql.text_models import chat_stub
 from support.tiny_asker import save_tiny, tiny_asker
 from support.tiny_model import one_thread
 
@@ -329,6 +330,17 @@ def test_with_a_model_it_answers_over_stdio(database: str, tmp_path: Path) -> No
     found = call(StdioServerParameters(command=command, args=arguments), "ask", question="hello Fact:")
     assert {one["text"].removesuffix(" .") for one in found["facts"]} <= set(FACTS)
     assert found["facts"]
+
+
+@pytest.mark.long
+def test_with_a_model_that_only_chats_its_facts_are_checked(database: str) -> None:
+    command = str(Path(sys.executable).with_name("refactx"))
+    with chat_stub() as stub:
+        stub.reply = lambda _: "Fact: <Alaska> <p> <nowhere> .\nAnswer: nowhere"
+        arguments = ["mcp", "--index", "default", "--db", database, "--model", "tiny", "--model-url", stub.url]
+        found = call(StdioServerParameters(command=command, args=arguments), "ask", question="hello?")
+    assert (found["answer"], found["facts"]) == ("nowhere", [])
+    assert "(not found)" in found["text"]
 
 
 def test_mistakes_are_one_line() -> None:

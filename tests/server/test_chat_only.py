@@ -134,10 +134,18 @@ def test_facts_told_by_a_server_exist_though_every_answer_invents(
     assert told
 
 
+def test_options_of_sampling_are_passed_on(server: Running, stub: ChatStub) -> None:
+    drawn = {"temperature": 0.7, "top_p": 0.9, "seed": 3}
+    assert server.post("/v1/chat/completions", ASKED | drawn).status_code == 200
+    assert server.post("/v1/chat/completions", ASKED).status_code == 200
+    asked, plain = ({name: one[name] for name in drawn if name in one} for one in stub.requests)
+    assert asked == drawn
+    assert plain == {"temperature": 0}
+
+
 REFUSED: list[tuple[str, str, dict[str, Any]]] = [
     ("chat/completions", "logprobs", {"logprobs": True}),
     ("chat/completions", "response_format", {"response_format": {"type": "json_object"}}),
-    ("chat/completions", "temperature", {"temperature": 0.7}),
     ("chat/completions", "refactx.fact_beams", {"refactx": {"fact_beams": 2}}),
     ("chat/completions", "refactx.min_confidence", {"refactx": {"min_confidence": 2}}),
     ("chat/completions", "refactx.max_facts", {"refactx": {"max_facts": 2}}),
