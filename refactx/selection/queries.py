@@ -147,8 +147,8 @@ class Conditions:
         described = self._facts.describe(list(self._facts.predicates(name)))
         found = {one.id for one in described.values() if one.inverse}
         if self.reads_values and self._class_of is not None and self._wider is not None:
-            ways = self._facts.describe([self._class_of, self._wider])
-            found |= {ways[self._class_of].id} if ways[self._wider].id in found else set()
+            ways = {one.id for one in self._facts.describe([self._class_of, self._wider]).values()}
+            found |= set() if found.isdisjoint(ways) else ways
         return found
 
     def of_class_of(self, start: Mention) -> list[Condition]:
@@ -218,9 +218,9 @@ class Conditions:
 
     def hops_to(self, predicate: str) -> tuple[Hop, ...]:
         """Return the hops of a filter by a predicate: classes count with those that they are part of."""
-        if self._wider is None or predicate not in (self._class_of, self._wider):
-            return (Hop(predicate),)
-        return (Hop(predicate), Hop(self._wider, "*")) if predicate == self._class_of else (Hop(predicate, "+"),)
+        if predicate == self._class_of and self._wider is not None:
+            return Hop(predicate), Hop(self._wider, "*")
+        return (Hop(predicate, "+" if self.reads_values and predicate == self._wider else ""),)
 
     def _of_class(self, members: Sequence[str], name: str) -> list[str]:
         """Return members with a class that is part of an entity, which has classes of its own; those of the nearest
