@@ -20,10 +20,11 @@ from refactx.ask.prompt import Generation
 from refactx.errors import InputError
 from refactx.server.forms import LONGEST_SCHEMA, FormConstraint, Forms, JsonForm
 from refactx.server.http import ApiError
-from refactx.sparql.decoding.matching import Vocabulary, json_grammar
+from refactx.sparql.decoding.matching import EXACT, Vocabulary, json_grammar
 
 QUESTION = "hello Fact:"
 WORDS = st.text('ab"é{', min_size=1, max_size=4)
+EXACTLY = st.integers(-EXACT, EXACT)
 LEAVES: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({"type": "boolean"}),
     st.just({"type": "null"}),
@@ -33,9 +34,7 @@ LEAVES: st.SearchStrategy[dict[str, Any]] = st.one_of(
         st.integers(0, 200),
     ),
     st.builds(lambda most: {"type": "string", "maxLength": most}, st.integers(0, 8)),
-    st.builds(
-        lambda values: {"enum": values}, st.lists(st.one_of(WORDS, st.integers(), st.none()), min_size=1, max_size=4)
-    ),
+    st.builds(lambda values: {"enum": values}, st.lists(st.one_of(WORDS, EXACTLY, st.none()), min_size=1, max_size=4)),
     st.builds(lambda value: {"const": value}, st.one_of(WORDS, st.booleans())),
     st.just({"type": "string", "pattern": "^[a-c]{1,3}$"}),
     st.just({"type": "string", "format": "date"}),
@@ -283,6 +282,10 @@ def test_a_field_may_have_the_name_of_a_keyword(tiny: Running) -> None:
         ({"properties": 5}, "cannot be used: properties must be an object"),
         ({"enum": []}, "cannot be used: Unsatisfiable schema: anyOf is empty"),
         ({"type": "object", "x-guidance": {"lenient": True}, "not": {}}, 'cannot be used: Unimplemented keys: ["not"]'),
+        (
+            {"const": 2**53 + 1},
+            "cannot be used: 9007199254740993 is beyond 2^53, where numbers are not exact: use a string",
+        ),
         ({"enum": ["x" * LONGEST_SCHEMA]}, "is too large: give a schema of at most 20,000 characters"),
         ({"const": "x" * 300}, "has 382 tokens of the 512 that the model takes: give a smaller one"),
         ({"items": {"x-refactx": "name"}}, "has 'name' as x-refactx: give entity, predicate, object"),

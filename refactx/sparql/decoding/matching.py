@@ -15,6 +15,7 @@ llguidance's vocabulary is made of the bytes of each token, so that any tokenize
 was added to it can be text.
 """
 
+import json
 import re
 from enum import IntEnum
 from functools import lru_cache
@@ -263,13 +264,24 @@ class Vocabulary:
         return Matcher(found, self._size)
 
 
+EXACT = 1 << 53
+"""The largest integer up to which all are exact as floating-point numbers, which llguidance reads schemas with."""
+
+
 def json_grammar(schema: str) -> str:
     """Return the grammar of texts of JSON by a JSON schema, without white space that may be left out, but for a space after
-    commas and colons. Raise ValueError for what is no schema."""
+    commas and colons. Raise ValueError for what is no schema, or has numbers that llguidance would round."""
+    json.loads(schema, parse_int=_exact)
     return LLMatcher.grammar_from_json_schema(
         schema,
         overrides={"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": False},
     )
+
+
+def _exact(digits: str) -> int:
+    if abs(number := int(digits)) > EXACT:
+        raise ValueError(f"{digits} is beyond 2^53, where numbers are not exact: use a string")
+    return number
 
 
 class _Tokens:
