@@ -21,13 +21,12 @@ from refactx.engines.engine import IdPath
 from refactx.entity_ids import is_wikidata_property
 from refactx.selection.candidates import NamedEntity, entities_of_name, walk_by_facts
 from refactx.walks.language import HEADS, OPERATORS, FactSet, Head, Operator
-from refactx.walks.values import bare_name
+from refactx.walks.values import INITIAL, bare_name
 
 WORDS = 8
 """The most words of a mention span."""
 
 _WORD = re.compile(r"[^\W_]+")
-_INITIAL = re.compile(r"(?<=\b\w)(?![\w.'’])")
 _PLURAL = (("ies", "y"), ("es", ""), ("s", ""))
 
 
@@ -137,7 +136,7 @@ def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
         for text in dict.fromkeys((fold(written), written.encode().lower().decode())):  # (the case of ASCII alone)
             texts = [text]
             if any(len(one.group()) == 1 for one in words[:number]):  # `Michael J Fox`
-                texts.append(_INITIAL.sub(".", text))
+                texts.append(INITIAL.sub(".", text))
             yield from (_Span(start, stop, one) for one in texts)
             if question[stop : stop + 1] == ".":  # `Martin L. King Jr.`
                 yield from (_Span(start, stop + 1, one + ".") for one in texts if not one.endswith("."))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from refactx.walks.language import FactSet, Hop, Query, WalkFilter
-from refactx.walks.values import bare_name, parse_quantity, parse_time
+from refactx.walks.values import INITIAL, bare_name, parse_quantity, parse_time
 
 COMPARED = 20
 """The most entities of a label whose facts are counted."""
@@ -113,13 +113,16 @@ def _meant(label: str, predicate: str | None, facts: LabelledFacts, found: dict[
 
 
 def namesakes(label: str, facts: LabelledFacts) -> tuple[list[str], list[str]]:
-    """Return the entities with a label, and those with it as an alias; if there are none, in any case of its letters.
+    """Return the entities with a label, and those with it as an alias; if there are none, in any case of its letters, with
+    full stops after initials.
 
     Raises as the methods of `facts` do.
     """
     own, by_alias = list(facts.labelled(label)), list(facts.aliased(label))
     label = " ".join(label.replace("_", " ").split())
-    for other in (f"{label[:1].swapcase()}{label[1:]}", label.title(), label.lower(), label.upper()):
+    titled = label.title()
+    spelt = [f"{label[:1].swapcase()}{label[1:]}", titled, label.lower(), label.upper(), INITIAL.sub(".", titled)]
+    for other in dict.fromkeys(spelt):
         if not own and not by_alias:
             own = [*([other] if facts.predicates(other) else []), *facts.labelled(other)]
             by_alias = list(facts.aliased(other))

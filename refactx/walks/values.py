@@ -95,6 +95,8 @@ def parse_coordinates(text: str) -> Coordinates | None:
     return Coordinates(-north if match[2] == "S" else north, -east if match[4] == "W" else east, globe)
 
 
+INITIAL = re.compile(r"(?<=\b\w)(?![\w.'’])")
+"""Where a full stop may be missing after a letter that is a word: `J R R Tolkien`."""
 TRUTH = {"true": True, "yes": True, "x": True, "false": False, "no": False}
 """What literals in lower case say that graphs and tables have for a condition."""
 

@@ -42,7 +42,7 @@ TASKS: list[tuple[Call, str]] = [
     (facts("john lennon", "instrument"), "guitar"),
     (facts("Albert Einstein", "place of birth"), "<Ulm ("),
     (facts("J. R. R. Tolkien", "cause of death"), "pneumonia"),
-    (facts("j. r. r. tolkien", "sex or gender"), "<male ("),
+    (facts("j r r tolkien", "sex or gender"), "<male ("),
     (facts("Hillary Clinton", "educated at"), "Yale Law School"),
     (facts("Jamaica", "described by source"), "Brockhaus"),
     (facts("Albert Einstein"), "'label': 'employer'"),
