@@ -332,13 +332,11 @@ def with_keys(sources: Sequence[Source], options: TableOptions) -> TableOptions:
 def with_row_names(sources: Sequence[Source], selection: Selection, index: str) -> Selection:
     """Return a selection with inverse facts in which the rows of tables are rows of what their files are called, which then
     leads to them; rows that are in no file of what the index is called."""
-    tables = [source for source in sources if not source.is_labels]
-    rows_of = {
-        one.table: in_words(index if one.is_standard_input or isinstance(one, RowSource) else one.table)
-        for one in sorted(tables, key=lambda one: one.table)
-    }
+    tables = [one for one in sources if not one.is_labels]
     if not (selection.inverse and selection.tables.subjects and tables):
         return selection
+    called = {one.table: index if one.is_standard_input or isinstance(one, RowSource) else one.table for one in tables}
+    rows_of = {table: in_words(name) for table, name in sorted(called.items())}
     given = tuple(rows_of.values() if len(tables) == 1 else map("=".join, rows_of.items()))
     return replace(selection, tables=replace(selection.tables, rows_of=given))
 

@@ -72,12 +72,12 @@ def test_triples_are_facts_and_are_appended_and_forgotten(tiny: Path) -> None:
 
 
 def test_a_table_without_inverse_facts_is_a_warning_that_says_why(tiny: Path, recwarn: pytest.WarningsRecorder) -> None:
-    table = pa.table({"name": ["Norway"], "capital": ["Oslo"]})
-    build("plain", table, tiny, subject="name")
+    table = pa.table({"subject": ["Norway"], "predicate": ["capital"], "object": ["Oslo"]})
+    build("plain", table, tiny)
     build("plain", [("Ann", "works for", "Acme"), ("Acme", "led by", "Ann")], tiny, inverse=True)
     assert not recwarn.list
-    with pytest.warns(UserWarning, match="no fact has an entity as its object, so there are no inverse facts"):
-        build("plain", table, tiny, subject="name", inverse=True)
+    with pytest.warns(UserWarning, match="fewer than half of the objects are subjects: capital"):
+        build("plain", table, tiny, inverse=True)
 
 
 class _Capsule:
