@@ -487,14 +487,11 @@ class QuerySearch:
 
     def _filtered(self, base: Base, query: Query, conditions: Sequence[Condition]) -> list[Way]:
         ways: list[Way] = []
-        for one in conditions:
-            narrow = replace(query, which=(one.which,))
-            prior = self._prior(base.start, one.mention) - self._options.filter
-            ways.append(Way(narrow, line_of(narrow, base.start, one.mention), prior))
-        for first, second in self._conditions.pairs(conditions):
-            narrow = replace(query, which=(first.which, second.which))
-            prior = self._prior(base.start, first.mention, second.mention) - 2 * self._options.filter
-            ways.append(Way(narrow, line_of(narrow, base.start, first.mention, second.mention), prior))
+        for some in (*((one,) for one in conditions), *self._conditions.pairs(conditions)):
+            named = [one.mention for one in some]
+            narrow = replace(query, which=tuple(one.which for one in some))
+            prior = self._prior(base.start, *named) - self._options.filter * len(some)
+            ways.append(Way(narrow, line_of(narrow, base.start, *named), prior))
         return ways + self._compared(base, query)
 
     def _compared(self, base: Base, query: Query) -> list[Way]:
