@@ -52,6 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name binary data by their argument: archives hold the time, and parallel processes must collect the same tests."""
+    return argname if isinstance(val, bytes) and not val.isascii() else None
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     session.config.stash[FUZZ_END] = time.time() + (session.config.getoption("--fuzz-seconds") or 0)
 
