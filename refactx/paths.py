@@ -8,6 +8,7 @@ For root the default is `/var/lib/refactx`, because root's database server runs 
 import os
 import tomllib
 from pathlib import Path
+from stat import S_IMODE
 from typing import Any
 
 from refactx.errors import InputError
@@ -43,6 +44,13 @@ def refactx_home() -> Path:
     from platformdirs import user_data_path  # needed by this branch alone
 
     return make_home(user_data_path("refactx"))
+
+
+def share_weights(folder: Path) -> None:
+    """Give weights in a folder the mode of its other files: safetensors writes them for their owner alone."""
+    modes = [path.stat().st_mode for path in folder.glob("*config.json")]
+    for path in folder.glob("*.safetensors"):
+        path.chmod(S_IMODE(modes[0]))
 
 
 def is_file_name(name: str) -> bool:

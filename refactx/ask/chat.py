@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from refactx.decoding.thoughts import Marks, ThoughtTokens, marks_in
-from refactx.engines.served.servers import Usage
+from refactx.engines.served.connection import Usage
 from refactx.errors import InputError, ModelError, ModelServerError
 from refactx.lazy import require
 

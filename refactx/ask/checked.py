@@ -25,7 +25,7 @@ from refactx.decoding.stream import TextPiece
 from refactx.decoding.thoughts import without_thoughts
 from refactx.engines.engine import LanguageModel
 from refactx.engines.loading import ChatOnlyError, EngineOptions, load_language_model
-from refactx.engines.served.servers import KEY, Usage
+from refactx.engines.served.connection import KEY, Usage
 from refactx.errors import InputError, RefactxError
 from refactx.fact import counted
 from refactx.index.index import Index

@@ -34,6 +34,7 @@ from refactx.fact import counted
 from refactx.index.index import Index
 from refactx.lazy import require
 from refactx.models.loading import FLOAT32_PARAMETERS, gguf_of, load_chat_tokenizer, load_model, quiet, skeleton
+from refactx.paths import share_weights
 
 ALPHA = 2
 """The factor of an adapter: its alpha is that many times its rank."""
@@ -287,6 +288,7 @@ class Training:
         adapted: Any = trainer.model  # the best one
         adapted.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
+        share_weights(folder)
         kept = ("step", "epoch", "loss", "eval_loss", "learning_rate")
         curve = [{name: one[name] for name in kept if name in one} for one in state.log_history]
         curve = [one for one in curve if one.keys() & {"loss", "eval_loss"}]

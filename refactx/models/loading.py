@@ -19,6 +19,7 @@ from refactx.errors import InputError, ModelError
 from refactx.fact import counted
 from refactx.lazy import require
 from refactx.models import demo
+from refactx.paths import share_weights
 from refactx.tokenizer import FactTokenizer
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def save_merged(name: str, adapter: str | Path, folder: Path, files: Sequence[st
     try:
         for part in (model, tokenizer):
             part.save_pretrained(partial)
+        share_weights(partial)
         for file in (Path(adapter) / one for one in files):
             if file.is_file():
                 shutil.copy(file, partial)

@@ -334,6 +334,9 @@ def test_the_command_trains_and_ask_takes_the_adapter(
     merged = tmp_path / "merged"
     again = run_refactx(*train, "--merged", merged)
     assert again.stdout.splitlines()[-1] == f"{merged}: the model with this adapter"
+    for folder in (out, merged):
+        modes = {path.stat().st_mode for path in folder.iterdir()}
+        assert len(modes) == 1, "other users may read a part of it"
     assert "merged is there already" in complains(*train, "--merged", merged)
     prompt.unlink()  # what is taught has a copy of it
     again = run_refactx(*ask, "--model", merged)

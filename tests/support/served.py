@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from refactx.engines.engine import Logits
-from refactx.engines.served.servers import Usage
+from refactx.engines.served.connection import Usage
+from refactx.engines.writer import common_length
 
 KINDS = ("vllm", "sglang", "llama")
 
@@ -48,7 +49,7 @@ class Stub:
         self.name, self.url = "tiny", ""
         self.asked: list[tuple[str, Any]] = []
         self.faults: list[Answer | None] = []
-        self.slots = 4
+        self.slots: list[Sequence[int]] = [()] * 4
 
     def is_there(self, path: str) -> bool:
         """Whether there is something at a path to look at."""
@@ -165,7 +166,7 @@ class Stub:
     def llama(self, path: str, body: Any) -> Any:
         if path == "props":
             name = f"/models/{self.name}.gguf"
-            return {"total_slots": self.slots, "model_path": name, "default_generation_settings": {"n_ctx": 4096}}
+            return {"total_slots": len(self.slots), "model_path": name, "default_generation_settings": {"n_ctx": 4096}}
         if path == "apply-template":
             return {"prompt": json.dumps(body["messages"])}
         if path == "tokenize":
@@ -197,12 +198,15 @@ class Stub:
         kind = {"end": "eos", "stop": "word", "length": "limit"}[why]
         if why == "stop":  # nothing is told of the ids of the text that ended it
             places = places[: -len(self._encode(body["stop"][0])) or None]
-        told = {"tokens_evaluated": len(ids), "tokens_predicted": len(new), "timings": {"prompt_n": len(ids)}}
+        slot = body.get("id_slot", 0)
+        read = max(1, len(ids) - common_length(ids, self.slots[slot]))
+        self.slots[slot] = (*ids, *new)
+        told = {"tokens_evaluated": len(ids), "tokens_predicted": len(new), "timings": {"prompt_n": read}}
         return {"tokens": new, "completion_probabilities": places, "stop_type": kind, **told}
 
 
 class Direct:
-    """A `refactx.engines.served.servers.Connection` to a stub without HTTP."""
+    """A `refactx.engines.served.connection.Connection` to a stub without HTTP."""
 
     shown, failed = "http://127.0.0.1:8000", False
 

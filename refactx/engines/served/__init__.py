@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from refactx.engines.served.connection import Usage
     from refactx.engines.served.engine import ServedEngine
     from refactx.engines.served.model import ServedModel, load_served
-    from refactx.engines.served.servers import Usage
 
 __all__ = ["ServedEngine", "ServedModel", "Usage", "load_served"]
-__getattr__ = lazy_exports(__name__, {"engine": "ServedEngine", "model": "ServedModel load_served", "servers": "Usage"})
+__getattr__ = lazy_exports(
+    __name__, {"engine": "ServedEngine", "model": "ServedModel load_served", "connection": "Usage"}
+)

@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from refactx.engines.engine import Engine
+from refactx.engines.served.connection import SECONDS, Connection, Usage
 from refactx.engines.served.engine import ServedEngine
-from refactx.engines.served.servers import SECONDS, Connection, ModelServer, Usage, find_server
+from refactx.engines.served.servers import ModelServer, find_server
 from refactx.errors import InputError, ModelError, TokenizerMismatchError
 from refactx.models.loading import load_chat_tokenizer
 from refactx.tokenizer import FactTokenizer

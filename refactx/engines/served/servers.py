@@ -13,61 +13,25 @@ the log-probabilities of given ids. Prompts are token ids, and many of them go i
 vLLM has `prompt_logprobs` too, but then it reads the whole prompt anew: nothing comes from its prefix cache.
 """
 
-import json
-import logging
 import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NoReturn
-from urllib.parse import urlsplit
+from typing import Any, NoReturn
 
-from refactx.errors import InputError, ModelError, ModelServerError
-from refactx.fact import counted
-from refactx.lazy import require
+from refactx.engines.served.connection import Connection, RefusedError
+from refactx.engines.writer import common_length
+from refactx.errors import ModelError
 
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
-
-KEY = "REFACTX_MODEL_KEY"
-"""The environment variable with the server's key: a name of our own, so that no other key is sent there."""
-SECONDS = 300.0
-"""The most seconds until a server answers."""
-ATTEMPTS = 5
-FIRST_WAIT, LONGEST_WAIT = 0.5, 8.0
-_TEMPORARY = (408, 429, 500, 502, 503, 504)
-"""The statuses of requests that are sent again."""
-MOST_BYTES = 256 << 20
-"""The most bytes of an answer."""
 MOST_PROMPTS = 256
 """The most prompts of a request."""
 
+WRITTEN = 4
+"""How many ids llama-server reads in the time in which it writes one: 13 and 55 ms with 0.5B parameters on two cores."""
+
 Row = dict[int, float]
 """The log-probabilities after a text that are known, by id."""
-
-_log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class Usage:
-    """What was asked of a model: requests, the tokens of prompts (`cached`: those of them that the server says it had
-    read before), and the tokens that were written."""
-
-    requests: int = 0
-    prompt: int = 0
-    cached: int = 0
-    written: int = 0
-
-    def __str__(self) -> str:
-        told = f" ({self.cached:,} of them read before)" if self.cached else ""
-        return f"{counted(self.requests, 'request')}, {self.prompt:,} prompt tokens{told}, {self.written:,} written"
-
-    def __iadd__(self, other: "Usage") -> "Usage":
-        for name in ("requests", "prompt", "cached", "written"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,174 +41,6 @@ class Continuation:
     ids: list[int]
     rows: list[Row]
     ended: bool = False
-
-
-class TryAgainError(ModelServerError):
-    """A request that failed for a reason that may pass. `after`: in how many seconds the server wants it again."""
-
-    after: float = 0.0
-
-
-class Connection:
-    """An HTTP connection to a server. `url`: with or without `/v1` at its end; `key`: None for that of the environment.
-
-    Requests that fail temporarily (no connection, a cut answer, 408, 429, 5xx) are sent again, at growing intervals.
-    `usage`: what was asked. `failed`: whether the last request had to be sent again: the server may be another one since.
-
-    Raises InputError if it is no http or https URL, or if httpx2 or tenacity is not installed.
-    """
-
-    def __init__(self, url: str, key: str | None = None, *, seconds: float = SECONDS, wait: float = FIRST_WAIT) -> None:
-        for module in ("httpx2", "tenacity"):
-            require(module, "served")
-        import httpx2
-
-        try:
-            parts = urlsplit(url.strip())
-            host, _ = parts.hostname, parts.port
-        except ValueError:
-            host = None
-        if not host or parts.scheme not in ("http", "https"):
-            shown = url.rpartition("@")[2]
-            raise InputError(f"{shown!r} is not the URL of a server: give one such as http://127.0.0.1:8000/v1")
-        path = parts.path.rstrip("/").removesuffix("/v1")
-        self.shown = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=path, query="", fragment="").geturl()
-        self.usage, self.failed, self._seconds, self._wait = Usage(), False, seconds, wait
-        key = key or os.environ.get(KEY)
-        user = (parts.username or "", parts.password or "") if "@" in parts.netloc else None
-        self._client = httpx2.Client(
-            base_url=self.shown + "/",
-            auth=user,
-            headers={"Authorization": f"Bearer {key}"} if key else {},
-            timeout=httpx2.Timeout(seconds, connect=min(seconds, 10.0)),
-        )
-
-    def look(self, path: str) -> Any:
-        """Return the JSON at a path; None if the server has none there. Raises ModelError if it does not take the key."""
-        response = self._sent("GET", path, None)
-        if response.status_code == HTTPStatus.UNAUTHORIZED:
-            self._refuse(path, response)
-        try:
-            return response.json() if response.status_code == HTTPStatus.OK else None
-        except ValueError:
-            return None
-
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Return the JSON that a server answers. Raises ModelError, in one line, if it does not."""
-        response = self._sent("POST", path, body)
-        if response.status_code != HTTPStatus.OK:
-            self._refuse(path, response)
-        try:
-            return response.json()
-        except ValueError:
-            raise ModelError(f"the model server {self.shown} answered {path} with no JSON: check --model-url") from None
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
-
-    def _refuse(self, path: str, response: "_Answer") -> NoReturn:
-        if response.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            raise ModelServerError(f"the model server {self.shown} did not accept the key: set {KEY}")
-        raise RefusedError(f"the model server {self.shown} refused {path}: {_words(response)}", response.status_code)
-
-    def _sent(self, method: str, path: str, body: Mapping[str, Any] | None) -> "_Answer":
-        """Send a request until it is answered, or must not be sent again."""
-        import tenacity
-
-        self.failed = False
-        growing = tenacity.wait_exponential_jitter(multiplier=self._wait, max=LONGEST_WAIT * self._wait / FIRST_WAIT)
-
-        def wait(state: "RetryCallState") -> float:
-            error = state.outcome.exception() if state.outcome is not None else None
-            return max(error.after if isinstance(error, TryAgainError) else 0.0, growing(state))
-
-        def tell(state: "RetryCallState") -> None:
-            self.failed = True
-            error = state.outcome.exception() if state.outcome is not None else None
-            _log.warning("%s (attempt %d of %d)", error, state.attempt_number, ATTEMPTS)
-
-        retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(ATTEMPTS),
-            wait=wait,
-            before_sleep=tell,
-            retry=tenacity.retry_if_exception_type(TryAgainError),
-            reraise=True,
-        )
-        return retrying(lambda: self._send(method, path, body))
-
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> "_Answer":
-        import httpx2
-
-        try:
-            with self._client.stream(method, path.lstrip("/"), json=body) as reply:
-                response = _Answer(reply.status_code, reply.headers.get("Retry-After", ""), self._content(reply))
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            raise TryAgainError(
-                f"the model server {self.shown} cannot be reached ({_reason(error)}): check --model-url and that it runs"
-            ) from None
-        except httpx2.TimeoutException:
-            raise ModelServerError(
-                f"the model server {self.shown} did not answer within {self._seconds:g} seconds: check its load",
-                HTTPStatus.GATEWAY_TIMEOUT,
-            ) from None
-        except httpx2.TransportError as error:
-            raise TryAgainError(
-                f"the model server {self.shown} ended the connection before its answer was whole ({_reason(error)}): check "
-                "that it still runs"
-            ) from None
-        status = response.status_code
-        if status in _TEMPORARY:
-            said = f"the model server {self.shown} answered with status {status}: {_words(response)}"
-            failed = TryAgainError(said, status)
-            failed.after = min(60.0, float(response.after)) if response.after.isdigit() else 0.0
-            raise failed
-        return response
-
-    def _content(self, reply: Any) -> bytes:
-        body = bytearray()
-        for part in reply.iter_bytes():
-            body += part
-            if len(body) > MOST_BYTES:
-                raise ModelError(
-                    f"the model server {self.shown} answered with more than {MOST_BYTES >> 20} MiB: check --model-url"
-                )
-        return bytes(body)
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """An answer of a server; `after`: its header Retry-After."""
-
-    status_code: int
-    after: str
-    content: bytes
-
-    def json(self) -> Any:
-        """Return the JSON that it is. Raises ValueError."""
-        try:
-            return json.loads(self.content)
-        except RecursionError as error:
-            raise ValueError("it is too deep") from error
-
-
-class RefusedError(ModelServerError):
-    """A request that a server does not take."""
-
-
-def _words(response: _Answer) -> str:
-    """Return a server's own words, short."""
-    try:
-        said = response.json()
-        said = said.get("error", said) if isinstance(said, dict) else said
-        said = said.get("message", said) if isinstance(said, dict) else said
-    except ValueError:
-        said = response.content.decode("utf-8", "replace")
-    return " ".join(str(said).split())[:200] or f"status {response.status_code}"
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 class ModelServer(ABC):
@@ -257,7 +53,6 @@ class ModelServer(ABC):
 
     def __init__(self, connection: Connection, model: str, room: int | None, identity: str) -> None:
         self.connection, self.model, self.room, self.identity = connection, model, room, identity
-        self._is_doubtful = False  # whether it may be another one since a request failed
 
     @abstractmethod
     def write(
@@ -295,13 +90,12 @@ class ModelServer(ABC):
     def ask(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the answer to a request. Raises ModelError if the server has another model than before."""
         answer = self.connection.post(path, body)
-        self._is_doubtful = self._is_doubtful or self.connection.failed
-        if self._is_doubtful and (now := self.look()) != self.identity:
+        if self.connection.failed and (now := self.look()) != self.identity:
             raise ModelError(
                 f"the model server {self.connection.shown} has another model now ({now}) than at the beginning "
                 f"({self.identity}): ask again"
             )
-        self._is_doubtful = False
+        self.connection.failed = False
         return answer
 
     def fail(self, reason: str) -> NoReturn:
@@ -555,10 +349,18 @@ _FORCING = 10_000.0
 
 
 class LlamaServer(ModelServer):
-    """llama.cpp's server. It keeps what it has read in slots, each with one text."""
+    """llama.cpp's server. It keeps what it has read in `slots`, each with one text.
+
+    By itself it gives a prompt to any slot with much of its beginning, whatever else is lost there: so the slot of each
+    prompt is chosen here.
+    """
 
     kind = "llama-server"
     _likeliest, _candidates = 100, 1000
+
+    def __init__(self, connection: Connection, model: str, room: int | None, identity: str, slots: int = 1) -> None:
+        super().__init__(connection, model, room, identity)
+        self._held: list[list[int]] = [[] for _ in range(slots)]
 
     @classmethod
     def found(cls, connection: Connection, model: str | None) -> "LlamaServer | None":
@@ -568,7 +370,7 @@ class LlamaServer(ModelServer):
             return None
         room = (about.get("default_generation_settings") or {}).get("n_ctx")
         name = model or str(about.get("model_alias") or about.get("model_path"))
-        return cls(connection, name, room, str(about.get("model_path")))
+        return cls(connection, name, room, str(about.get("model_path")), max(1, int(about["total_slots"])))
 
     def look(self) -> str:
         return str((self.connection.look("props") or {}).get("model_path"))
@@ -597,8 +399,7 @@ class LlamaServer(ModelServer):
         return found
 
     def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
-        # One after the other in one slot, where each is a few ids after the text: other slots would read the text anew.
-        found = self._complete(prompts, {"n_predict": 1, "n_probs": self._candidates, "id_slot": 0})
+        found = self._complete(prompts, {"n_predict": 1, "n_probs": self._candidates})
         return [(self._read(one).rows or [{}])[0] for one in found]
 
     def scores(self, texts: Sequence[tuple[Sequence[int], int]]) -> list[list[float]]:
@@ -627,20 +428,45 @@ class LlamaServer(ModelServer):
         return list(self.ask("tokenize", {"content": text, "add_special": True, "parse_special": True})["tokens"])
 
     def _complete(self, prompts: Sequence[Sequence[int]], options: Mapping[str, Any]) -> list[Any]:
+        """Return what is told of the text after each prompt. Each slot has a request, of the prompts that go there."""
         body = {"temperature": 0, "cache_prompt": True, "return_tokens": True, **options}
-        found: list[Any] = []
-        for some in _parts(prompts):
-            given = [list(ids) for ids in some]
-            answer = self.ask("completion", {**body, "prompt": given[0] if len(given) == 1 else given})
-            answers = answer if isinstance(answer, list) else [answer]
-            self.connection.usage.requests += 1
-            for one in answers:
-                usage, timings = self.connection.usage, one.get("timings") or {}
-                usage.prompt += one.get("tokens_evaluated") or 0
-                usage.cached += (one.get("tokens_evaluated") or 0) - (timings.get("prompt_n") or 0)
-                usage.written += one.get("tokens_predicted") or 0
-            found += self.one_each(answers, some)
-        return found
+
+        def send(slot: int, numbers: Sequence[int]) -> list[Any]:
+            given = [list(prompts[number]) for number in numbers]
+            asked = {**body, "id_slot": slot, "prompt": given[0] if len(given) == 1 else given}
+            answer = self.ask("completion", asked)
+            return self.one_each(answer if isinstance(answer, list) else [answer], numbers)
+
+        shares = self._shares(prompts, options["n_predict"])
+        found: dict[int, Any] = {}
+        with ThreadPoolExecutor(len(shares)) as pool:
+            for numbers, answers in zip(shares.values(), pool.map(send, shares, shares.values()), strict=True):
+                found.update(zip(numbers, answers, strict=True))
+        usage = self.connection.usage
+        usage.requests += len(shares)
+        for one in found.values():
+            told = one.get("tokens_evaluated") or 0
+            usage.prompt += told
+            usage.cached += told - ((one.get("timings") or {}).get("prompt_n") or 0)
+            usage.written += one.get("tokens_predicted") or 0
+        return [found[number] for number in range(len(prompts))]
+
+    def _shares(self, prompts: Sequence[Sequence[int]], most: int) -> dict[int, list[int]]:
+        """Return the numbers of the prompts for each slot: a prompt goes where it soonest has what it needs.
+
+        That takes the ids which are read, those of another text that are lost, and what the slot has to do before.
+        """
+        shares: dict[int, list[int]] = {}
+        busy = [0] * len(self._held)
+        for number, prompt in enumerate(prompts):
+            ids = list(prompt)
+            new = [len(ids) - common_length(ids, held) for held in self._held]
+            costs = [2 * new[slot] + len(held) - len(ids) + busy[slot] for slot, held in enumerate(self._held)]
+            slot = costs.index(min(costs))
+            busy[slot] += new[slot] + WRITTEN * most
+            self._held[slot] = ids
+            shares.setdefault(slot, []).append(number)
+        return shares
 
     def _read(self, one: Mapping[str, Any]) -> Continuation:
         ids, rows = list[int](), list[Row]()

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import refactx
+from refactx.engines.served.connection import Connection
 from refactx.engines.served.model import load_served
-from refactx.engines.served.servers import Connection
 from refactx.errors import ModelError
 from refactx.models import demo
 
@@ -31,8 +31,8 @@ QUESTIONS = (
 LLAMA_SERVER = """
 import sys, threading, xllamacpp
 given = xllamacpp.CommonParams()
-given.model.path, given.port, given.n_parallel, given.n_ctx = sys.argv[1], int(sys.argv[2]), 8, 16384
-given.hostnames, given.kv_unified, given.endpoint_props = ["127.0.0.1"], True, True
+given.model.path, given.port, given.n_parallel, given.n_ctx = sys.argv[1], int(sys.argv[2]), 4, 16384
+given.hostnames, given.endpoint_props = ["127.0.0.1"], True
 server = xllamacpp.Server(given)
 threading.Event().wait()
 """

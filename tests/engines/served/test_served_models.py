@@ -19,8 +19,9 @@ from support.tiny_model import tiny_fact_tokenizer, tiny_model
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Generation, Prompt
 from refactx.engines.loading import ChatOnlyError, EngineOptions, ServerOptions, load_language_model
+from refactx.engines.served.connection import Connection
 from refactx.engines.served.model import ServedModel, load_served
-from refactx.engines.served.servers import Connection, find_server
+from refactx.engines.served.servers import find_server
 from refactx.errors import InputError, ModelError, RefactxError, TokenizerMismatchError
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
@@ -100,6 +101,25 @@ def test_text_up_to_a_fact_takes_one_request(kind: str, index: LinkedIndex) -> N
         writing = [path for path, body in stub.asked if path.strip("/") in WRITING]
         assert model.usage.requests == len(writing) <= 3
         assert model.usage.prompt > 0
+
+
+def test_each_slot_keeps_what_its_texts_have_in_common(index: LinkedIndex) -> None:
+    texts = [[token] * 40 for token in (3, 4, 5)]
+    with served("llama", index) as (_, model):
+        for end in (6, 7, 8):
+            before = model.usage.prompt - model.usage.cached
+            for text in texts:
+                model.server.rows([[*text, end]], [()])
+            read = model.usage.prompt - model.usage.cached - before
+            assert read == len(texts) * (41 if end == 6 else 1)
+
+
+def test_many_texts_are_scored_in_several_slots_as_one_by_one(index: LinkedIndex) -> None:
+    texts = [([*[3] * 20, first, second, 9, 10], 2) for first in range(4, 8) for second in range(4, 8)]
+    with served("llama", index) as (stub, model):
+        together = model.server.scores(texts)
+        assert len({body["id_slot"] for path, body in stub.asked if path.strip("/") == "completion"}) > 1
+        assert together == [model.server.scores([text])[0] for text in texts]
 
 
 @EVERY_KIND
