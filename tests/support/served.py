@@ -193,7 +193,8 @@ class Stub:
                     for one in np.argsort(-row, kind="stable")[: body["n_probs"]].tolist()
                 ],
             }
-            for row, token in zip(rows, new, strict=True)
+            for end, (row, token) in enumerate(zip(rows, new, strict=True), 1)
+            if not self._decode(new[:end]).endswith("\ufffd")  # nothing is told of ids that do not end a character
         ]
         kind = {"end": "eos", "stop": "word", "length": "limit"}[why]
         if why == "stop":  # nothing is told of the ids of the text that ended it

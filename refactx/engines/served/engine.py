@@ -21,8 +21,9 @@ from refactx.engines.served.servers import ModelServer, Row
 from refactx.errors import ModelError
 from refactx.tree.tree import Tokens
 
-AHEAD = 32
-"""The most ids that are written ahead in one request: those after an id that the text does not take are in vain."""
+AHEAD, LEAST_AHEAD = 32, 2
+"""The most ids that are written ahead in one request, and the fewest: those after an id that the text does not take are in
+vain, so they are halved where it has taken another one than the likeliest, as sampled text does, and doubled where not."""
 
 KEPT = 20_000
 """The most texts after which rows are kept."""
@@ -97,7 +98,7 @@ class ServedEngine:
         self.server, self._size, self._ends, self._stop = server, size, list(ends), [stop] if stop else []
         self._sequences: dict[int, list[int]] = {}
         self._trees: dict[int, _Tree] = {}
-        self._rows, self._next = _Rows(), 0
+        self._rows, self._next, self._ahead = _Rows(), 0, AHEAD
 
     def prefill(self, ids: Sequence[int]) -> int:
         return self._new(self._sequences, list(ids))
@@ -170,7 +171,11 @@ class ServedEngine:
         """Let the model write after texts, ahead where any id may follow."""
         free = list(dict.fromkeys(one.text for one in asked if one.ids is None))
         if free:
-            for text, found in zip(free, self.server.write(free, AHEAD, self._stop), strict=True):
+            for text in free:
+                row = self._rows.get(text[:-1])
+                is_likeliest = not row or text[-1] == max(row, key=lambda token: row[token])
+                self._ahead = min(AHEAD, 2 * self._ahead) if is_likeliest else max(LEAST_AHEAD, self._ahead // 2)
+            for text, found in zip(free, self.server.write(free, self._ahead, self._stop), strict=True):
                 self._add(text, found.ids, found.rows, found.ended)
         for one in asked:
             if one.ids is not None and not self._is_known(one):

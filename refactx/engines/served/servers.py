@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn
 
 from refactx.engines.served.connection import Connection, RefusedError
@@ -387,20 +388,15 @@ class LlamaServer(ModelServer):
             options["stop"] = list(stop)
         if allowed is not None:
             options["logit_bias"] = [[token, _FORCING] for token in allowed]
-        answers = self._complete(prompts, options)
-        found = [self._read(one) for one in answers]
-        # Of a text that ended it, it tells the ids and no log-probabilities: those of the first one are asked for.
-        cut = [number for number, one in enumerate(answers) if len(one.get("tokens") or ()) > len(found[number].ids)]
-        again = self.write([[*prompts[number], *found[number].ids] for number in cut], 1) if cut else []
-        for number, first in zip(cut, again, strict=True):
-            ids, rows = [int(token) for token in answers[number]["tokens"]], found[number].rows
-            rest = [{token: 0.0} for token in ids[len(rows) + 1 :]]
-            found[number] = Continuation(ids, [*rows, *first.rows[:1], *rest], found[number].ended)
-        return found
+        return self._written(prompts, options)
 
     def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
-        found = self._complete(prompts, {"n_predict": 1, "n_probs": self._candidates})
-        return [(self._read(one).rows or [{}])[0] for one in found]
+        # It tells nothing of an id that does not end a character: an id that does is written.
+        options = {"n_predict": 1, "n_probs": self._candidates, "logit_bias": [[self._letter, _FORCING]]}
+        found = [_told(one) for one in self._complete(prompts, options)]
+        if not all(found):
+            self.fail("has no log-probabilities")
+        return [self._row(one) for one, *_ in found]
 
     def scores(self, texts: Sequence[tuple[Sequence[int], int]]) -> list[list[float]]:
         alike: dict[tuple[int, ...], list[int]] = {}
@@ -411,8 +407,7 @@ class LlamaServer(ModelServer):
             prompts = [texts[number][0][: -len(last)] for number in numbers]
             grammar = "root ::= " + " ".join(f"<[{token}]>" for token in last)
             options = {"n_predict": len(last), "n_probs": 1, "grammar": grammar}
-            for number, one in zip(numbers, self._complete(prompts, options), strict=True):
-                written = self._read(one)
+            for number, written in zip(numbers, self._written(prompts, options), strict=True):
                 if tuple(written.ids) != last:
                     self.fail("has other ids than its grammar: a newer llama-server is needed, with ids in grammars")
                 found[number] = [row[token] for row, token in zip(written.rows, last, strict=True)]
@@ -468,13 +463,46 @@ class LlamaServer(ModelServer):
             shares.setdefault(slot, []).append(number)
         return shares
 
-    def _read(self, one: Mapping[str, Any]) -> Continuation:
-        ids, rows = list[int](), list[Row]()
-        for place in one.get("completion_probabilities") or ():
-            ids.append(int(place["id"]))
-            row = {int(other["id"]): self.number(other.get("logprob")) for other in place.get("top_logprobs") or ()}
-            rows.append(row | {ids[-1]: self.number(place.get("logprob"))})
-        return Continuation(ids, rows, one.get("stop_type") == "eos")
+    def _written(self, prompts: Sequence[Sequence[int]], options: Mapping[str, Any]) -> list[Continuation]:
+        """Return the continuations of prompts.
+
+        llama-server tells nothing of ids that do not end a character, and of those of a text that ended it. Their rows are
+        asked for; of the latter only the first: the others follow.
+        """
+        found: list[tuple[list[int], list[Row | None], bool]] = []
+        for one in self._complete(prompts, options):
+            told = _told(one)
+            ids, rows, left = [int(token) for token in one.get("tokens") or (each["id"] for each in told)], [], told
+            for token in ids:
+                own, left = (left[0], left[1:]) if left and int(left[0]["id"]) == token else (None, left)
+                rows.append(None if own is None else self._row(own))
+            if one.get("stop_type") == "word":
+                last = next((at for at in range(len(rows), 0, -1) if rows[at - 1] is not None), 0)
+                rows[last + 1 :] = [{token: 0.0} for token in ids[last + 1 :]]
+            found.append((ids, rows, one.get("stop_type") == "eos"))
+        places = [
+            (number, at) for number, (_, rows, _) in enumerate(found) for at, row in enumerate(rows) if row is None
+        ]
+        asked = [[*prompts[number], *found[number][0][:at]] for number, at in places]
+        for (number, at), row in zip(places, self.rows(asked, [()] * len(asked)) if asked else (), strict=True):
+            ids, rows, _ = found[number]
+            rows[at] = {ids[at]: min(row.values()), **row}
+        return [Continuation(ids, [row or {} for row in rows], ended) for ids, rows, ended in found]
+
+    def _row(self, place: Mapping[str, Any]) -> Row:
+        row = {int(other["id"]): self.number(other.get("logprob")) for other in place.get("top_logprobs") or ()}
+        return row | {int(place["id"]): self.number(place.get("logprob"))}
+
+    @cached_property
+    def _letter(self) -> int:
+        """An id that ends a character."""
+        ids = self.tokenize("a")
+        return ids[0] if ids else 0
+
+
+def _told(one: Mapping[str, Any]) -> list[Any]:
+    """Return what llama-server tells of the ids of a text."""
+    return list(one.get("completion_probabilities") or ())
 
 
 def _served(connection: Connection, model: str | None) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import refactx
+from refactx.ask.prompt import Example, Prompt
 from refactx.engines.served.connection import Connection
 from refactx.engines.served.model import load_served
 from refactx.errors import ModelError
@@ -37,7 +38,9 @@ server = xllamacpp.Server(given)
 threading.Event().wait()
 """
 STARTED_WITHIN = 600
-MOST_REQUESTS = 25
+MOST_REQUESTS = 40
+FACTS = int(os.environ.get("SERVED_FACTS", "100"))
+"""How many facts are sampled."""
 
 
 def free_port() -> int:
@@ -98,3 +101,20 @@ def test_answers_are_those_of_the_own_engine(url: str, sample_url: str, smollm2_
             same += answer.answer == other.answer
         print(model.usage)
         assert same >= len(QUESTIONS) - 1
+
+
+def test_no_sampled_fact_is_made_up(url: str, sample_url: str) -> None:
+    found = seed = 0
+    with refactx.open_index(db=sample_url) as index:
+        facts = list(index.all_facts())
+        known, some = {fact.text for fact in facts}, "".join(f"Fact: {fact.text}\n" for fact in facts[:80:10])
+        model: Any = load_served(url, None, index)
+        prompt = Prompt(system="Write many facts.", examples=(Example("What is known?", f"{some}Answer: that"),))
+        asker = refactx.Asker(model, model.tokenizer, index, prompt)
+        while found < FACTS:
+            options: Any = {"temperature": 1.0, "max_facts": 10, "max_new_tokens": 1000, "seed": seed}
+            for answer in asker.ask_all(QUESTIONS, batch_size=4, **options):
+                assert {fact.text for fact in answer.facts} <= known
+                found += len(answer.facts)
+            seed += 1
+            print(f"{found} sampled facts in {seed * len(QUESTIONS)} texts, {model.usage}", flush=True)
