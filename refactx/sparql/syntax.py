@@ -39,6 +39,9 @@ one subject, 19 s for 150; 5 s for 1,000 parts joined by OPTIONAL, UNION or ||. 
 _PLAIN = ("space", "other")
 _UNCOUNTED = frozenset({"(", ")", ","})
 _TERMS = frozenset({"iri", "label", "name", "variable", "blank", "string", "number"})
+_LISTS = ("COALESCE", "CONCAT", "BNODE")
+_SPACED = re.compile(rf"\b(?:{'|'.join(_LISTS)})\s+\(", re.IGNORECASE)
+"""Functions after whose name pyoxigraph's parser takes no space."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ODD = re.compile(r"[^\t\n\r -~]")
 _REPAIRS = {"Zs": "write a space", "Pd": "write -", "Pi": 'write "', "Pf": 'write "', "Cf": "leave it out"}
@@ -56,10 +59,14 @@ class Checked:
 def read_query(text: str) -> str:
     """Return a query as it is read everywhere: without a byte order mark or escapes of characters outside of strings.
 
+    A space after `COALESCE`, `CONCAT` or `BNODE` stands before it.
+
     Raises SparqlSyntaxError if it has bytes that are no UTF-8, and QueryRefusedError if it is too large: the time to parse
     and plan it would grow with its size to the power of 2 to 4, and deep ones would end the process.
     """
     text = plain_query(text)
+    if _SPACED.search(text):
+        text = _without_spaces(tokens_of(text))
     if not text.isascii() and (byte := _SURROGATE.search(text)) is not None:
         raise _odd_character(text, byte.start())
     if len(text) > LONGEST:
@@ -67,6 +74,14 @@ def read_query(text: str) -> str:
     if len(text) > 2 * MOST_PATTERNS:  # shorter ones have no room for that many terms
         _check_size(tokens_of(text))
     return text
+
+
+def _without_spaces(tokens: Sequence[Token]) -> str:
+    texts = [token.text for token in tokens]
+    for at, (word, space, bracket) in enumerate(zip(tokens, tokens[1:], tokens[2:], strict=False)):
+        if word.upper in _LISTS and space.kind == "space" and bracket.text == "(":
+            texts[at : at + 2] = space.text, word.text
+    return "".join(texts)
 
 
 def _check_size(tokens: list[Token]) -> None:

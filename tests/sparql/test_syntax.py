@@ -7,7 +7,7 @@ from pyoxigraph import Store
 from support.sparql.endpoint import running
 
 from refactx.sparql.engines import EngineTimeoutError, QueryRefusedError, SparqlSyntaxError
-from refactx.sparql.syntax import check_query, with_limit
+from refactx.sparql.syntax import check_query, read_query, with_limit
 from refactx.walks.sparql.tokens import tokens_of
 
 PARTS = [
@@ -176,3 +176,10 @@ def test_the_limit_of_a_query_within_is_another() -> None:
     assert with_limit(f"{inner} limit 4", 3) == f"{inner} limit 3"
     assert with_limit(f"{inner} LIMIT # all\n 2 OFFSET 9", 3) == f"{inner} LIMIT # all\n 2 OFFSET 9"
     assert with_limit(f"{inner} OFFSET 9 LIMIT # all\n 4", 3) == f"{inner} OFFSET 9 LIMIT # all\n 3"
+
+
+@pytest.mark.parametrize("call", ["COALESCE (1, 2)", 'concat\n ("a", "b")', "BNODE ()", "IF (true, Concat (1), 2)"])
+def test_a_space_after_the_name_of_a_function_is_taken(call: str) -> None:
+    assert check_query(f"SELECT ({call} AS ?x) {{}}").variables == ("x",)
+    same = "ASK { <Concat (band)> wdt:P1 'concat (x)' } # bnode ()"
+    assert read_query(same) == same

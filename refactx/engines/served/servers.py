@@ -423,14 +423,17 @@ class LlamaServer(ModelServer):
         return list(self.ask("tokenize", {"content": text, "add_special": True, "parse_special": True})["tokens"])
 
     def _complete(self, prompts: Sequence[Sequence[int]], options: Mapping[str, Any]) -> list[Any]:
-        """Return what is told of the text after each prompt. Each slot has a request, of the prompts that go there."""
+        """Return what is told of the text after each prompt. Each slot has requests, of the prompts that go there."""
         body = {"temperature": 0, "cache_prompt": True, "return_tokens": True, **options}
 
         def send(slot: int, numbers: Sequence[int]) -> list[Any]:
-            given = [list(prompts[number]) for number in numbers]
-            asked = {**body, "id_slot": slot, "prompt": given[0] if len(given) == 1 else given}
-            answer = self.ask("completion", asked)
-            return self.one_each(answer if isinstance(answer, list) else [answer], numbers)
+            answers: list[Any] = []
+            for some in _parts(numbers):
+                given = [list(prompts[number]) for number in some]
+                asked = {**body, "id_slot": slot, "prompt": given[0] if len(given) == 1 else given}
+                answer = self.ask("completion", asked)
+                answers += self.one_each(answer if isinstance(answer, list) else [answer], some)
+            return answers
 
         shares = self._shares(prompts, options["n_predict"])
         found: dict[int, Any] = {}
@@ -438,7 +441,7 @@ class LlamaServer(ModelServer):
             for numbers, answers in zip(shares.values(), pool.map(send, shares, shares.values()), strict=True):
                 found.update(zip(numbers, answers, strict=True))
         usage = self.connection.usage
-        usage.requests += len(shares)
+        usage.requests += sum(len(list(_parts(numbers))) for numbers in shares.values())
         for one in found.values():
             told = one.get("tokens_evaluated") or 0
             usage.prompt += told
