@@ -84,7 +84,7 @@ $(CLIENTS)/.ready: Makefile
 	touch $(CLIENTS)/.ready
 
 clean:
-	rm -rf $(VENV) $(VLLM) $(CLIENTS) build site .cache *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VLLM) $(CLIENTS) $(SERVED) build site .cache *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Without a GPU, the CPU build of torch is enough, a tenth of the size; unless pip is configured to use another source.
 $(READY): pyproject.toml constraints.txt
