@@ -32,6 +32,7 @@ from refactx.selection.beams import FactBeams
 from refactx.selection.channel import Channel, ChannelOptions
 from refactx.selection.mentions import FoldedTokens
 from refactx.selection.query_answers import OwnQueries, QueryAnswers
+from refactx.tokenizer import FactTokenizer
 from refactx.walks.decoding import QueryGrammar
 from refactx.walks.language import FactSet
 
@@ -110,6 +111,12 @@ SCORED = 64
 """The most ids of a question (its last ones) that a channel scores: it reads them after each candidate."""
 
 
+def scored_question(tokenizer: FactTokenizer, prompt: Prompt, question: str) -> tuple[list[int], int]:
+    """Return the ids between a candidate and the end of a question, as a channel reads them, and how many are not scored."""
+    lead = tokenizer.encode(prompt.asks)
+    return [*lead, *tokenizer.encode(f" {clean_part(question)}")[-SCORED:]], len(lead)
+
+
 class Channels:
     """The channels of questions to one index. `ends`: the ids that end a text.
 
@@ -133,16 +140,14 @@ class Channels:
         """
         if not self._prompt.channel.strip():
             return None
-        encode, prompt, question = self._index.tokenizer.encode, self._prompt, clean_part(question)
-        lead, options = (
-            encode(prompt.asks),
-            ChannelOptions(min_confidence=prompt.min_confidence if min_confidence is None else min_confidence),
-        )
+        prompt, question = self._prompt, clean_part(question)
+        ids, lead = scored_question(self._index.tokenizer, prompt, question)
+        options = ChannelOptions(min_confidence=prompt.min_confidence if min_confidence is None else min_confidence)
         channel = Channel(
             examples=self._examples[0],
             of_queries=self._examples[1] if len(self._examples) > 1 else (),
-            question=[*lead, *encode(f" {question}")[-SCORED:]],
-            lead=len(lead),
+            question=ids,
+            lead=lead,
             marker=prompt.marker,
             unknown=prompt.unknown,
             options=options,

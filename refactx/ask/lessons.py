@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from refactx.ask.asker import facts_of
+from refactx.ask.choices import ChoiceMaker, TextChoice
 from refactx.ask.prompt import Prompt
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactSource, Free, InQuery
@@ -54,6 +55,7 @@ class TrainingOptions:
     seed: int = option(0, "Another seed, another order and beginning.", least=0)
     limit: int | None = option(None, "Learn from N questions, chosen by the seed.", least=1)
     max_length: int = option(2048, "Leave out texts of more than N tokens.", least=1)
+    candidates: int = option(8, "Texts among which a question's is chosen; 0: no choices.", least=0)
     device: str = option("auto", "auto, cpu, cuda or mps.", choices=DEVICES, metavar="DEVICE")
 
     def __post_init__(self) -> None:
@@ -82,11 +84,12 @@ class Taught:
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
     """The `ids` of a conversation with its answer, int32[length]; `places`: which of them the model decides, int32[n];
-    `allowed`: for each of these, the ids that may stand there, int32[m], or None: any."""
+    `allowed`: for each of these, the ids that may stand there, int32[m], or None: any. `choices`: those of the channel."""
 
     ids: Tokens
     places: Tokens
     allowed: Sequence[Tokens | None]
+    choices: Sequence[TextChoice] = ()
 
 
 class _LeftOutError(Exception):
@@ -112,12 +115,21 @@ class Lessons:
 class Teacher:
     """Makes lessons out of one index, with one prompt, for the ids of one tokenizer (of Transformers).
 
-    `end`: the id after an answer; `longest`: the most ids of a lesson. Raises as `Machine` does.
+    `end`: the id after an answer; `asked`: the prompt whose channel's choices are lessons too, if it has one. Raises as
+    `Machine` does.
     """
 
-    def __init__(self, index: FactSource, prompt: Prompt, tokenizer: Any, end: int, longest: int) -> None:
-        self._index, self._prompt, self._tokenizer = index, prompt, tokenizer
-        self._end, self._longest = end, longest
+    def __init__(
+        self,
+        index: FactSource,
+        prompt: Prompt,
+        tokenizer: Any,
+        end: int,
+        options: TrainingOptions,
+        asked: Prompt | None = None,
+    ) -> None:
+        self._index, self._prompt, self._tokenizer, self._end = index, prompt, tokenizer, end
+        self._options = options
         self._facts, grammar = facts_of(index), None
         if self._facts is not None and prompt.has_queries:
             grammar = QueryGrammar(self._facts, index)
@@ -125,14 +137,17 @@ class Teacher:
         # A model without a channel ends lists too early, and a query gives them whole.
         self._most_facts = ChannelOptions().values if prompt.channel.strip() or grammar is None else 1
         self._machine = Machine(index, grammar)
+        self._choices: ChoiceMaker | None = None
+        if asked is not None and asked.channel.strip() and options.candidates:
+            self._choices = ChoiceMaker(index, asked, Machine(index), options.candidates)
         self._kept: dict[bytes, Tokens] = {}
 
-    def lessons(self, questions: Sequence[Taught], options: TrainingOptions) -> Lessons:
+    def lessons(self, questions: Sequence[Taught]) -> Lessons:
         """Return the lessons of questions: those of part `train` (all but a few, if there are no parts) to learn from.
 
         Raises InputError if no question is left, or if most of them are about another index.
         """
-        parts, chance = {one.part for one in questions}, random.Random(options.seed)  # noqa: S311 - not for secrets
+        parts, chance = {one.part for one in questions}, random.Random(self._options.seed)  # noqa: S311 - not for secrets
         train = [one for one in questions if one.part in (TRAIN, "")]
         aside = [one for one in questions if one.part not in (TRAIN, "")]
         if TRAIN not in parts:  # no parts: another file's are not of this kind
@@ -143,7 +158,7 @@ class Teacher:
             aside, train = train[:few], train[few:]
         chance.shuffle(aside)
         left_out: dict[str, list[int]] = defaultdict(list)
-        chosen = train[: options.limit], aside[:MOST_ASIDE]
+        chosen = train[: self._options.limit], aside[:MOST_ASIDE]
         made = [list(self._made(some, left_out)) for some in chosen]
         asked, lost = sum(map(len, chosen)), len(left_out.get(NOT_THERE, ()))
         if 2 * lost > asked:
@@ -163,10 +178,12 @@ class Teacher:
         """Return the lesson of a question. Raises _LeftOutError if it has none."""
         ids = list(self._prompt.ids(self._tokenizer, one.question))
         state, places, allowed = self._machine.start(ids), list[int](), list[Tokens | None]()
+        choices: Sequence[TextChoice] = ()
         if not isinstance(state, Free):
             raise _LeftOutError("its question ends in a fact")
         facts, answered, answer = self._answer_of(one)
-        for text, is_decided in self._text(facts, answered, answer):
+        parts = list(self._text(facts, answered, answer))
+        for text, is_decided in parts:
             for token in text:
                 may = self._machine.allowed(state)
                 if may is not None and token not in may:
@@ -181,9 +198,14 @@ class Teacher:
                 ids.append(token)
         if not isinstance(state, Free) or len(state.facts) != len(facts):
             raise _LeftOutError("its text has other facts than its own")
-        if len(ids) > self._longest:
-            raise _LeftOutError(f"its text has more than {self._longest} tokens")
-        return Lesson(np.array(ids, np.int32), np.array(places, np.int32), allowed)
+        longest = self._options.max_length
+        if len(ids) > longest:
+            raise _LeftOutError(f"its text has more than {longest} tokens")
+        if self._choices is not None:
+            chance = random.Random(one.line)  # noqa: S311 - not for secrets
+            fact = parts[1][0] if facts else ()
+            choices = tuple(self._choices.of(one.question, fact, self._query_of(one), chance))
+        return Lesson(np.array(ids, np.int32), np.array(places, np.int32), allowed, choices)
 
     def _made(self, questions: Sequence[Taught], left_out: dict[str, list[int]]) -> Iterator[Lesson]:
         for one in questions:

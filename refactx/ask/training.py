@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.metadata import version
-from inspect import signature
 from pathlib import Path
 from typing import Any
 from warnings import catch_warnings, simplefilter
@@ -24,7 +23,8 @@ import numpy as np
 import torch
 from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from refactx.ask.lessons import Lesson, Lessons, Taught, Teacher, TrainingOptions
+from refactx.ask.lessons import Lessons, Taught, Teacher, TrainingOptions
+from refactx.ask.losses import collate, lesson_loss
 from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT, Prompt
 from refactx.engines.engine import free_memory
 from refactx.engines.transformers.processor import check_model, check_tokenizer
@@ -45,56 +45,21 @@ PATIENCE = 4
 """A run ends early after so many evaluations that are no better than the best."""
 LOGGED = 5
 """How many lines of progress there are for each evaluation."""
+AT_ONCE = 8
+"""How many lessons a GPU reads at once; a CPU reads one."""
 _ADAPTER, _RUN, _STATE = "adapter", "run.json", "trainer_state.json"
 
 
-def decision_loss(
-    logits: torch.Tensor, targets: torch.Tensor, allowed: torch.Tensor, sizes: torch.Tensor
-) -> torch.Tensor:
-    """Return the mean cross-entropy of decisions, float32.
-
-    `logits`: float[n, vocabulary]; `targets`: int64[n]; `sizes`: int64[n], how many ids may stand at each place, 0: any;
-    `allowed`: those ids, of one place after the other, int64[sizes.sum()].
-
-    >>> logits = torch.tensor([[0.0, 0.0, 9.0], [0.0, 0.0, 0.0]])
-    >>> decision_loss(logits, torch.tensor([0, 1]), torch.tensor([0, 1]), torch.tensor([2, 0])).exp()
-    tensor(2.4495)
-    """
-    logits = logits.float()
-    rows = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
-    few = logits[rows, allowed]
-    highest = torch.zeros_like(logits[:, 0]).scatter_reduce(0, rows, few.detach(), "amax", include_self=False)
-    sums = torch.zeros_like(highest).index_add(0, rows, (few - highest[rows]).exp())
-    among = highest + sums.clamp_min(torch.finfo(sums.dtype).tiny).log()  # 0 where any id may stand
-    totals = torch.where(sizes > 0, among, logits.logsumexp(1))
-    return (totals - logits.gather(1, targets[:, None])[:, 0]).mean()
-
-
-def collate(lessons: Sequence[Lesson]) -> dict[str, torch.Tensor]:
-    """Return one lesson as tensors: `input_ids`, int64[1, length], `places`, int64[n], and what `decision_loss` takes."""
-    [lesson] = lessons
-    ids, places = torch.from_numpy(lesson.ids).long()[None], torch.from_numpy(lesson.places).long()
-    few = [np.empty(0, np.int64) if one is None else one.astype(np.int64) for one in lesson.allowed]
-    sizes = torch.tensor([len(one) for one in few])
-    allowed = torch.from_numpy(np.concatenate(few))
-    return {"input_ids": ids, "places": places, "targets": ids[0, places], "allowed": allowed, "sizes": sizes}
-
-
 class DecisionTrainer(Trainer):
-    """A Trainer with the loss of decisions. Raises ModelError for a loss that is no number."""
+    """A Trainer with the loss of decisions and choices. Raises ModelError for a loss that is no number."""
 
     loss_is_scaled_for_ga = False
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """Return the loss of one lesson, see `Trainer.compute_loss`."""
-        before, adapted = inputs["places"] - 1, self.model
-        base: Any = adapted.get_base_model()  # type: ignore[union-attr, operator]
-        keeps = "logits_to_keep" in signature(base.forward).parameters
-        outputs = model(input_ids=inputs["input_ids"], use_cache=False, **({"logits_to_keep": before} if keeps else {}))
-        logits = outputs.logits[0] if keeps else outputs.logits[0, before]
-        loss = decision_loss(logits, inputs["targets"], inputs["allowed"], inputs["sizes"])
+        """Return the loss of some lessons, see `Trainer.compute_loss`."""
+        loss, outputs = lesson_loss(model, inputs)
         if not torch.isfinite(loss):
             rate = self.args.learning_rate if self.lr_scheduler is None else self._get_learning_rate()
             raise ModelError(
@@ -123,13 +88,15 @@ class _Progress(TrainerCallback):
 class Training:
     """A training of the model called `model` on an index with a prompt, whose adapter is to be `out`.
 
-    `source`: what a report says of the questions: their `file`, its `sha256`, and the name or file of the `prompt`.
+    `asked`: the prompt that it is to be asked with, whose choices are learned. `source`: what a report says of the questions:
+    their `file`, its `sha256`, and the name or file of the `prompt` that is asked with, None: that of the index.
     `say`: called with lines of progress.
     """
 
     model: str
     index: Index
     prompt: Prompt
+    asked: Prompt
     out: Path
     options: TrainingOptions
     source: dict[str, Any]
@@ -158,7 +125,7 @@ class Training:
         check_tokenizer(self.index, tokenizer)
         end, options = _end_of_turn(tokenizer), self.options
         self.say(f"making the texts of {counted(len(questions), 'question')}")
-        lessons = Teacher(self.index, self.prompt, tokenizer, end, options.max_length).lessons(questions, options)
+        lessons = Teacher(self.index, self.prompt, tokenizer, end, options, self.asked).lessons(questions)
         run = self._described(lessons)
         if done is not None:
             if done["run"] != run:
@@ -195,6 +162,7 @@ class Training:
         for lesson in (*lessons.train, *lessons.aside):
             sizes = [len(lesson.ids), *(0 if one is None else len(one) for one in lesson.allowed)]
             digest.update(np.array(sizes, np.int32).tobytes() + lesson.ids.tobytes() + lesson.places.tobytes())
+            digest.update(repr(lesson.choices).encode())
         options = {name: value for name, value in asdict(self.options).items() if name != "device"}
         return {"model": self.model, "index": self.index.name, "texts": digest.hexdigest(), **options}
 
@@ -298,6 +266,7 @@ class Training:
             "questions": self.source,
             "trained_on": len(lessons.train),
             "kept_aside": len(lessons.aside),
+            "choices": sum(len(lesson.choices) for lesson in lessons.train),
             "left_out": lessons.left_out_json(),
             "loss_before": first,
             "loss": state.best_metric,
@@ -316,13 +285,15 @@ class Training:
 
 def _arguments(options: TrainingOptions, folder: Path, each: int) -> TrainingArguments:
     """Return the arguments of a Trainer that evaluates, and writes a checkpoint, after `each` steps."""
+    use_cpu = options.device == "cpu" or (options.device == "auto" and not torch.cuda.is_available())
+    at_once = 1 if use_cpu else min(AT_ONCE, options.batch_size)
     arguments = TrainingArguments(
         output_dir=str(folder.resolve()),
         num_train_epochs=options.epochs,
         learning_rate=options.learning_rate,
-        per_device_train_batch_size=1,
-        per_device_eval_batch_size=1,
-        gradient_accumulation_steps=options.batch_size,
+        per_device_train_batch_size=at_once,
+        per_device_eval_batch_size=at_once,
+        gradient_accumulation_steps=-(-options.batch_size // at_once),
         eval_on_start=_last_checkpoint(folder) is None,
         eval_strategy="steps",
         eval_steps=each,
@@ -340,7 +311,7 @@ def _arguments(options: TrainingOptions, folder: Path, each: int) -> TrainingArg
         disable_tqdm=True,
         report_to=[],
         seed=options.seed,
-        use_cpu=options.device == "cpu" or (options.device == "auto" and not torch.cuda.is_available()),
+        use_cpu=use_cpu,
         dataloader_pin_memory=False,
     )
     arguments._n_gpu = min(1, arguments.n_gpu)  # a lesson is not divided among GPUs
@@ -390,6 +361,7 @@ def _card(report: dict[str, Any]) -> str:
     """Return the model card of an adapter."""
     run, before, now = report["run"], report["loss_before"], report["loss"]
     asked = report["questions"]
+    prompt = "that index's own prompt" if asked["prompt"] is None else f"the prompt {asked['prompt']}"
     settings = "\n".join(f"| {name} | {run[name]} |" for name in run)
     return f"""---
 base_model: {run["model"]}
@@ -400,7 +372,7 @@ tags: [lora, refactx]
 # Answers out of the index {run["index"]}
 
 An adapter of LoRA for {run["model"]}, made by `refactx train`. It is for `refactx ask`, which holds the model to facts of the
-index, with the prompt {asked["prompt"]}, which it was made with, and which `ask` takes by itself:
+index, with {prompt}, as `ask` does by itself:
 
     refactx ask "QUESTION" --model {run["model"]} --index {run["index"]} --adapter FOLDER
 

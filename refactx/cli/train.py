@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from refactx.eval.questions import Split
 
 
+SHORT = "taught"
+"""The prompt of texts by default: without examples, they are read faster."""
+
+
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @common.MODEL
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     "--merged", type=click.Path(path_type=Path), metavar="FOLDER", help="Write the model with the adapter in it, too."
 )
 @click.option(
-    "--prompt", default="taught", show_default=True, metavar="PROMPT", help="Its name or a .toml file; ask takes it."
+    "--prompt", metavar="PROMPT", help="Its name or a .toml file; default: a short one, and ask takes the index's own."
 )
 @common.declared(TrainingOptions)
 @common.split_option("all")
@@ -39,7 +43,7 @@ def train(
     index: str,
     out: Path,
     merged: Path | None,
-    prompt: str,
+    prompt: str | None,
     split: "Split",
     db: str | None,
     **given: Any,
@@ -55,21 +59,22 @@ def train(
     from refactx.models.loading import check_no_folder, save_merged
 
     options = TrainingOptions(**{each.name: given.pop(each.name) for each in fields(TrainingOptions)})
-    load_prompt(prompt)  # reports a mistake before anything is loaded
+    load_prompt(prompt or SHORT)  # reports a mistake before anything is loaded
     if merged is not None:
         check_no_folder(merged)
         if merged.resolve() == out.resolve():
             raise InputError(f"{merged} was given for the adapter and for the merged model: give another --merged")
     questions = _questions(file, split)
     with open_index(index, db) as opened:
-        template = prompt_for(prompt, opened)
-        check_prompt(template, opened)
+        asked = prompt_for(prompt, opened)
+        check_prompt(asked, opened)
         from refactx.ask.training import Training
 
         training = Training(
             model=model,
             index=opened,
-            prompt=template,
+            prompt=load_prompt(SHORT) if prompt is None else asked,
+            asked=asked,
             out=out.resolve(),
             options=options,
             source={"file": str(file), "sha256": sha256(file.read_bytes()).hexdigest(), "prompt": prompt},

@@ -156,14 +156,14 @@ class QueryAnswers:
             self._mentions = find_mentions(machine, self.facts, self._tokens, self._words, self._question)
         return self._mentions
 
-    def search(self, machine: Machine, trees: TreeReading) -> QuerySearch:
-        """Return the search for candidates, given what the question names."""
+    def search(self, machine: Machine, trees: TreeReading, score: QuestionScore | None = None) -> QuerySearch:
+        """Return the search for candidates, given what the question names. `score`: other likelihoods of the question."""
         return QuerySearch(
             facts=self.facts,
             words=self._words,
             question=self._question,
             mentions=self._find_mentions(machine),
-            scores=LineScores(machine.source.tokenizer, self._score, trees, TRIGGER),
+            scores=LineScores(machine.source.tokenizer, score or self._score, trees, TRIGGER),
             widest=partial(widest_names, machine),
         )
 

@@ -28,7 +28,8 @@ from refactx.models.loading import load_chat_tokenizer, load_model
 
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
-from refactx.ask.training import Training, collate, decision_loss
+from refactx.ask.losses import collate, decision_loss
+from refactx.ask.training import Training
 
 GRAPH = {"Ann": ("b", "in"), "Bo": ("c", "b"), "Cy": ("d", "e"), "Di": ("in", "c")}
 FACTS = [f"<{name}> <{p}> <{value}>" for name, values in GRAPH.items() for p, value in zip("pq", values, strict=True)]
@@ -41,6 +42,7 @@ QUESTIONS = [
 TAUGHT = [replace(one, part="train") for one in QUESTIONS] + [replace(one, part="subjects") for one in QUESTIONS]
 """What is kept aside is what is learned: a tiny model learns by heart."""
 PROMPT = Prompt(system="Be true.")
+ASKED = replace(PROMPT, channel="Fact: <Ann> <p> Question: p of Ann?")
 SHORT = 'system = "Be true."\n'
 OPTIONS = TrainingOptions(epochs=2, learning_rate=0.02, rank=4, batch_size=4, device="cpu", max_length=300)
 
@@ -64,22 +66,29 @@ def training(base: Path, index: refactx.Index, tmp_path: Path) -> Training:
     (tmp_path / "short.toml").write_text(SHORT)
     source = {"file": "made.jsonl", "sha256": "0", "prompt": str(tmp_path / "short.toml")}
     return Training(
-        model=str(base), index=index, prompt=PROMPT, out=tmp_path / "adapter", options=OPTIONS, source=source, say=len
+        model=str(base),
+        index=index,
+        prompt=PROMPT,
+        asked=ASKED,
+        out=tmp_path / "adapter",
+        options=OPTIONS,
+        source=source,
+        say=len,
     )
 
 
-def teacher(longest: int = 300) -> Teacher:
+def teacher(options: TrainingOptions = OPTIONS) -> Teacher:
     index = LinkedIndex(tiny_fact_tokenizer(), FACTS)
-    return Teacher(index, PROMPT, chat_tokenizer(), tiny_tokenizer().eos_token_id, longest)
+    return Teacher(index, PROMPT, chat_tokenizer(), tiny_tokenizer().eos_token_id, options)
 
 
 def brute_force(logits: torch.Tensor, targets: list[int], allowed: list[list[int] | None]) -> torch.Tensor:
-    """The mean over places of the cross-entropy among the ids that may stand there, one place at a time."""
+    """The cross-entropy of each place among the ids that may stand there, one place at a time."""
     found = []
     for row, target, may in zip(logits, targets, allowed, strict=True):
         among = list(range(len(row))) if may is None else may
         found.append(-row[among].log_softmax(0)[among.index(target)])
-    return torch.stack(found).mean()
+    return torch.stack(found)
 
 
 places = st.lists(st.one_of(st.none(), st.sets(st.integers(0, 8), min_size=1)), min_size=1, max_size=6)
@@ -97,7 +106,7 @@ def test_the_loss_is_that_of_each_place_among_what_may_stand_there(
     flat = torch.tensor([token for one in allowed for token in one or ()], dtype=torch.int64)
     loss = decision_loss(logits, torch.tensor(targets), flat, sizes)
     torch.testing.assert_close(loss, expected := brute_force(logits, targets, allowed))
-    [found], [wanted] = torch.autograd.grad(loss, [logits]), torch.autograd.grad(expected, [logits])
+    [found], [wanted] = (torch.autograd.grad(one.sum(), [logits]) for one in (loss, expected))
     torch.testing.assert_close(found, wanted)
     for row, one in zip(found, allowed, strict=True):
         assert one is None or not row[[token for token in range(9) if token not in one]].any()
@@ -129,7 +138,7 @@ def test_what_is_forced_and_what_was_asked_have_no_gradient() -> None:
     inputs = collate([lesson])
     logits = torch.randn(len(lesson.ids), 400, requires_grad=True)
     loss = decision_loss(logits[inputs["places"] - 1], inputs["targets"], inputs["allowed"], inputs["sizes"])
-    [gradient] = torch.autograd.grad(loss, [logits])
+    [gradient] = torch.autograd.grad(loss.sum(), [logits])
     assert gradient.any(1).nonzero().flatten().tolist() == (lesson.places - 1).tolist()
 
 
@@ -145,16 +154,16 @@ def test_what_is_left_out_is_counted_by_its_reason() -> None:
         Taught(line=22, question="c?", answers=("z",), facts=("Ann p z",)),
         Taught(line=23, question="d " * 200, answers=("b",), facts=("<Ann> <p> <b>",)),
     ]
-    made = teacher().lessons([*QUESTIONS, *others], OPTIONS)
+    made = teacher().lessons([*QUESTIONS, *others])
     assert len(made.train) + len(made.aside) == len(QUESTIONS)
     found = {one["lines"][0]: (reason.split()[0], one["count"]) for reason, one in made.left_out_json().items()}
     assert found == {20: ("its", 1), 21: ("it", 1), 22: ("one", 1), 23: ("its", 1)}
 
 
 def test_parts_decide_what_is_learned_and_a_seed_what_is_kept_aside_without_them() -> None:
-    made = teacher().lessons(TAUGHT, replace(OPTIONS, limit=3))
+    made = teacher(replace(OPTIONS, limit=3)).lessons(TAUGHT)
     assert (len(made.train), len(made.aside)) == (3, len(QUESTIONS))
-    one, same, other = (teacher().lessons(QUESTIONS, replace(OPTIONS, seed=seed)) for seed in (0, 0, 4))
+    one, same, other = (teacher(replace(OPTIONS, seed=seed)).lessons(QUESTIONS) for seed in (0, 0, 4))
     assert (len(one.train), len(one.aside)) == (len(QUESTIONS) - 1, 1)
     ids, again, others = ([lesson.ids.tolist() for lesson in made.train] for made in (one, same, other))
     assert ids == again != others
@@ -165,7 +174,7 @@ def test_queries_are_taught_as_they_are_asked(sample_url: str, smollm2_folder: P
     tokenizer = load_chat_tokenizer(str(smollm2_folder))
     with refactx.open_index(db=sample_url) as index:
         prompt = refactx.load_prompt()
-        taught = Teacher(index, prompt, tokenizer, tokenizer.eos_token_id, 2000)
+        taught = Teacher(index, prompt, tokenizer, tokenizer.eos_token_id, replace(OPTIONS, max_length=2000))
         kinds, by_sparql = set(), 0
         for one in make_questions(index, 30, kinds=("single", "count", "comparison")):
             known = Taught(line=1, question=one.question, answers=one.answers, facts=one.facts, walk=one.walk)
@@ -204,7 +213,7 @@ def test_a_model_learns_the_facts_that_answer(
 ) -> None:
     monkeypatch.setattr("refactx.ask.training.EVALUATIONS", 1)
     monkeypatch.setattr("refactx.ask.training.PATIENCE", 100)  # so few weights learn by leaps
-    options = replace(OPTIONS, epochs=100, rank=16, learning_rate=0.01)
+    options = replace(OPTIONS, epochs=100, rank=16, learning_rate=0.01, candidates=0)
     report = replace(training, options=options).run(TAUGHT[: len(QUESTIONS) + 2])
     assert report["loss"] < 0.2 * report["loss_before"]
     taught, untaught = (
@@ -222,6 +231,7 @@ def test_an_adapter_has_a_report_and_nothing_else_is_left(training: Training) ->
     report = training.run(TAUGHT)
     assert json.loads((training.out / TAUGHT_REPORT).read_text()) == report
     assert report["run"]["learning_rate"] == OPTIONS.learning_rate
+    assert report["choices"] == report["trained_on"] == len(QUESTIONS), "each subject has two properties"
     assert {one["step"] for one in report["curve"] if "eval_loss" in one} == {0, 1, 2, 3, 4}
     assert report["loss"] == min(one["eval_loss"] for one in report["curve"] if "eval_loss" in one)
     card = (training.out / "README.md").read_text()

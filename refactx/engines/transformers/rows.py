@@ -44,7 +44,7 @@ from refactx.tokenizer import FactTokenizer
 _CACHE_NAMES = ("past_key_values", "cache_params")
 _KNOWN_INPUTS = {"attention_mask", "position_ids", *_CACHE_NAMES, "use_cache", "logits_to_keep"}
 _PADDED = (DynamicLayer, DummyLayer)
-_WITH_CELLS = (*_PADDED, DynamicSlidingWindowLayer)
+WITH_CELLS = (*_PADDED, DynamicSlidingWindowLayer)
 """Layers that have keys and values, whose tensors are replaced and never written to."""
 _JOINED = (*_PADDED, LinearAttentionLayer, LinearAttentionAndFullAttentionLayer)
 """Layers whose states of several texts can become a batch: keys and values of every id, and states without a length."""
@@ -68,7 +68,7 @@ def longest_chunk(model: Any, name: str) -> int:
     `name`: that by which it takes a cache. A model with other layers than those of keys and values is tried: some begin a
     chunk without the state, and some keep a state in their modules, where another text would find it.
     """
-    if model in _longest_chunks or all(type(layer) in _WITH_CELLS for layer in layers_of(model)):
+    if model in _longest_chunks or all(type(layer) in WITH_CELLS for layer in layers_of(model)):
         return _longest_chunks.get(model, sys.maxsize)
     text, another = torch.tensor([[7, 5, 3, 8, 2, 6]], device=model.device), torch.tensor([[9, 4]], device=model.device)
     accuracy = ALIKE if model.dtype == torch.float32 else ALIKE_HALF
@@ -154,7 +154,7 @@ def _length(cache: DynamicCache) -> int:
 def _copy(cache: DynamicCache) -> DynamicCache:
     """Return a copy of a cache that changes independently. What is never written to is shared."""
     other = copy.copy(cache)
-    other.layers = [(copy.copy if type(layer) in _WITH_CELLS else copy.deepcopy)(layer) for layer in cache.layers]
+    other.layers = [(copy.copy if type(layer) in WITH_CELLS else copy.deepcopy)(layer) for layer in cache.layers]
     return other
 
 
@@ -347,7 +347,7 @@ def takes_masks(model: Any) -> bool:
         return False
     if config._attn_implementation not in _TAKES_MASKS or "position_ids" not in signature(model.forward).parameters:
         return False
-    if any(type(layer) not in _WITH_CELLS for layer in layers_of(model)):
+    if any(type(layer) not in WITH_CELLS for layer in layers_of(model)):
         return False
     # What a position means may depend on the longest one of a pass (rotary factors that change with it), and positions of
     # decoders of BERT's kind do not begin at 0.
