@@ -8,6 +8,7 @@ that begins as the JSON of a call is taken for one whose mark is missing. Withou
 import json
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -79,6 +80,20 @@ class ToolOrder:
     form: JsonForm
     is_required: bool
     parallel: bool
+
+    def form_of(self, name: str, key: str) -> JsonForm:
+        """Return the form of a call of one tool. `key`: the name of the field of arguments."""
+        functions = (Function.model_validate(tool["function"]) for tool in self.tools)
+        return _form({one.name: one for one in functions if one.name == name}, key)
+
+    def is_answered(self, call: Call) -> bool:
+        """Whether the result of a call stands after what the user said last."""
+        made = list[tuple[str, Any]]()
+        for message in self.messages:
+            if message["role"] == "user":
+                made.clear()
+            made += [(one["function"]["name"], one["function"]["arguments"]) for one in message.get("tool_calls", ())]
+        return (call.name, json.loads(call.arguments)) in made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,12 +263,12 @@ class Tools:
         *,
         free: bool,
     ) -> tuple[list[Call], WrittenText] | None:
-        """Write calls. Return them and their text; None if the model begins none. `stream`: takes the text before them;
-        `free`: that has no facts.
+        """Write calls. Return them and their text; None if the model begins none, or one without its mark whose result it has.
+        `stream`: takes the text before them; `free`: that has no facts.
 
         Raises InputError if there is no room for them.
         """
-        marks, tokenizer, room = self._known_marks, self._model.tokenizer, self._model.room
+        tokenizer, room = self._model.tokenizer, self._model.room
         ids = conversation_ids(tokenizer, order.messages, tools=order.tools)
         if room is not None and len(ids) >= room:
             raise InputError(
@@ -273,56 +288,83 @@ class Tools:
             begun = self._begun(order, TextRequest(prompt=ids, max_new_tokens=most), writing)
             if begun is None:
                 return None
-            said, bare = begun
-        for part in ([ids], *([one] for one in said)):
-            stream.put(np.array(part))
-        stream.end()
-        texts = (marks.opens, marks.between, marks.closes) if bare is None else (bare, "", "")
+            said, bare, written = begun
+        own = None if bare is None else self._own_call(order, bare)
+        if own is None:
+            if bare is None:
+                for part in ([ids], *([one] for one in said)):
+                    stream.put(np.array(part))
+                stream.end()
+            request = TextRequest(prompt=[*ids, *said], max_new_tokens=max(1, most - len(said)))
+            calls, written = self._held_calls(order, request, bare, replace(writing, free=False))
+        else:
+            calls = [own]
+        if bare is not None and any(map(order.is_answered, calls)):
+            return None
+        stream.prompt_tokens = len(ids)
+        stream.tokens += len(written.ids)
+        return calls, written
+
+    def _held_calls(
+        self, order: ToolOrder, request: TextRequest, bare: re.Match[str] | None, writing: WritingOptions
+    ) -> tuple[list[Call], WrittenText]:
+        """Write calls as the schemas of the tools have them. `bare`: the beginning of one without its mark."""
+        marks, key = self._known_marks, self._known_marks.arguments
+        form = order.form if bare is None else order.form_of(bare[2], key)
+        texts = (marks.opens, marks.between, marks.closes) if bare is None else (bare[1], "", "")
         opens, between, closes = map(self._encode, texts)
         constraint = CallConstraint(
-            self._forms.matcher(order.form), (opens, between, closes), parallel=order.parallel and bare is None
+            self._forms.matcher(form), (opens, between, closes), parallel=order.parallel and bare is None
         )
-        request = TextRequest(prompt=[*ids, *said], max_new_tokens=max(1, most - len(said)))
-        written = _written(BatchWriter(self._model, constraint=constraint), request, replace(writing, free=False))
-        stream.tokens += len(written.ids)
-        state = constraint.start(ids)
+        written = _written(BatchWriter(self._model, constraint=constraint), request, writing)
+        state = constraint.start(request.prompt)
         for position, token in enumerate(written.ids):
             state = constraint.advance(state, token, position)
         table = self._model.token_bytes
         found = [json.loads(b"".join(table[one] for one in call)) for call in state.calls]
-        calls = [
-            Call(name=one["name"], arguments=json.dumps(one[marks.arguments], ensure_ascii=False)) for one in found
-        ]
-        return calls, written
+        return [_call(one["name"], one[key]) for one in found], written
+
+    def _own_call(self, order: ToolOrder, bare: re.Match[str]) -> Call | None:
+        """Return the call without its mark that the model has written, if it is whole and as the schemas have it."""
+        written, key = _json_at(bare.string, bare.end(1)), self._known_marks.arguments
+        if not isinstance(written, dict) or {*written} != {"name", key}:
+            return None
+        matcher: Matcher | None = self._forms.matcher(order.form)
+        for token in self._encode(json.dumps(written, ensure_ascii=False)):
+            matcher = None if matcher is None else matcher.after(token)
+        return None if matcher is None or not matcher.can_end else _call(written["name"], written[key])
 
     def _begun(
         self, order: ToolOrder, request: TextRequest, writing: WritingOptions
-    ) -> tuple[list[int], str | None] | None:
-        """Write a text until it begins a call. Return the ids before that, and for a call without its mark what stands before
-        its JSON; None if there is no call."""
+    ) -> tuple[list[int], re.Match[str] | None, WrittenText] | None:
+        """Write a text until it begins a call, or a call without its mark is whole. Return the ids before a mark, the beginning
+        of one without it, and all that was written; None if there is no call."""
         mark, names = self._known_marks.opens.strip(), {tool["function"]["name"] for tool in order.tools}
 
         def text_of(ids: Sequence[int]) -> str:
             text: str = self._model.tokenizer.decode(ids, clean_up_tokenization_spaces=False)
             return text
 
-        def bare_in(text: str) -> str | None:
+        def bare_in(text: str) -> re.Match[str] | None:
             found = _BARE_CALL.match(text)
-            return found[1] if found is not None and found[2] in names else None
+            return found if found is not None and found[2] in names else None
 
         def begins(ids: NDArray[np.int64]) -> bool:
             text = text_of(ids.tolist())
-            return mark in text or bare_in(text) is not None
+            bare = bare_in(text)
+            if bare is None:
+                return mark in text or len(ids) >= MOST_SAID
+            return _json_at(text, bare.end(1)) is not None
 
-        request = replace(request, max_new_tokens=min(MOST_SAID, request.max_new_tokens))
-        ids = _written(self._before, request, replace(writing, is_end=begins)).ids
+        written = _written(self._before, request, replace(writing, is_end=begins))
+        ids = written.ids
         said, found, _ = text_of(ids).partition(mark)
         if not found:
             bare = bare_in(said)
-            return None if bare is None else ([], bare)
+            return None if bare is None else ([], bare, written)
         kept = max(n for n in range(len(ids) + 1) if said.startswith(text_of(ids[:n])))
         rest = said[len(text_of(ids[:kept])) :]  # a token may have the end of it and the beginning of the mark
-        return [*ids[:kept], *self._encode(rest)], None
+        return [*ids[:kept], *self._encode(rest)], None, written
 
     @cached_property
     def _before(self) -> BatchWriter:
@@ -335,6 +377,16 @@ class Tools:
 
 _BARE_CALL = re.compile(r'(\s*(?:```\w*\s*)?)\{\s*"name"\s*:\s*"([^"]+)"\s*,\s*"(?:arguments|parameters)"\s*:')
 """The beginning of a call without its mark, as small models write it: what stands before it, and the name of the tool."""
+
+
+def _json_at(text: str, start: int) -> Any:
+    """Return the JSON that begins at a place of a text; None if it is not whole."""
+    with suppress(ValueError):
+        return json.JSONDecoder().raw_decode(text[start:])[0]
+
+
+def _call(name: str, arguments: Any) -> Call:
+    return Call(name=name, arguments=json.dumps(arguments, ensure_ascii=False))
 
 
 def _written(writer: BatchWriter, request: TextRequest, options: WritingOptions) -> WrittenText:

@@ -146,6 +146,12 @@ def test_a_call_without_its_mark_is_one(served: tuple[Running, Script], before: 
     say(script, before + '{"name": "weather", "arguments": {"city": "Bern"}}', said("How?"))
     choice, calls = called(server)
     assert (choice.message.content, calls) == (None, [WEATHER_CALL])
+    tools = [TOOLS[0], tool("river", city=CITY)]
+    for named in ("weather", "river"):  # in a layout of the model's own
+        say(script, before + f'{{\n  "name": "{named}",\n  "arguments": {{', said("How?"), tools)
+        assert [name for name, _ in called(server, tools=tools)[1]] == [named]
+    say(script, before + '{\n  "name": "add",\n  "arguments": {\n    "a": 1,\n    "b": 22\n  }\n}', said("How?"))
+    assert called(server)[1] == [("add", {"a": 1, "b": 22})]
     say(script, before + '{"name": "wealth", "arguments": {}}', said("How?"))
     assert not called(server, max_tokens=5)[1]
 
@@ -194,6 +200,15 @@ def test_results_of_calls_are_part_of_what_is_asked(served: tuple[Running, Scrip
     whole = [*said("How?"), {"role": "assistant", "tool_calls": [{**call, "function": arguments}]}, history[-1]]
     say(script, ADD, whole)
     assert called(server, messages=history)[1] == [("add", {"a": 1, "b": 22})]
+    say(script, WEATHER, whole)
+    assert called(server, messages=history)[1] == [WEATHER_CALL]
+    say(script, json.dumps(arguments), whole)  # without its mark, the call of which it has the result
+    asked: dict[str, Any] = {"model": "tiny", "messages": history, "max_tokens": 200}
+    replies = [server.post("/v1/chat/completions", {**asked, "tools": tools}).json() for tools in (TOOLS, None)]
+    assert replies[0]["choices"] == replies[1]["choices"]
+    again = [*history, *said("And now?")]
+    say(script, json.dumps(arguments), [*whole, *said("And now?")])
+    assert called(server, messages=again)[1] == [WEATHER_CALL]
     told = 'How?\n\nThe result of weather({"city": "Bern"}): 5 degrees'
     fields: dict[str, Any] = {"model": "tiny", "max_tokens": 5}
     texts = [

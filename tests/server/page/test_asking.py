@@ -100,6 +100,7 @@ def test_a_fact_is_grey_until_it_is_whole(pages: Pages, tiny_index: refactx.Inde
         ask(page, "hello Fact:")
         writing = page.locator(".fact.writing")
         writing.wait_for()
+        gate.wait_until_reached()
         grey = colour(page, ".fact.writing")
         assert max(grey) - min(grey) < 25
         assert page.locator(".fact-link").count() == 0
@@ -121,6 +122,7 @@ def test_an_answer_can_be_stopped(pages: Pages, tiny_index: refactx.Index, by: s
         gate.close_at(gate.passes + 3)
         ask(page, "hello Fact:")
         page.locator(".fact").first.wait_for()
+        gate.wait_until_reached()  # else the next question would
         if by == "button":
             page.get_by_role("button", name="Stop").click()
         else:

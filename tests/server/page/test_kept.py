@@ -104,5 +104,5 @@ def test_a_table_becomes_an_index_that_is_asked(pages: Pages, database_server: D
         page.get_by_label("Name of the index").fill("pets")
         page.get_by_label("Column with the names of the rows").select_option("name")
         page.get_by_role("button", name="Make the index").click()
-        page.locator("#about-index", has_text="pets (2 facts)").wait_for()
+        page.locator("#about-index", has_text="pets (6 facts)").wait_for()  # of 2 cells and 2 rows
         assert page.get_by_label("Model").input_value() == "tiny@pets"

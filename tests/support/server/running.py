@@ -124,6 +124,7 @@ class Gate:
 
     def close_at(self, number: int) -> None:
         """Let the pass of that number wait, counted from now."""
+        self._waits.clear()
         self._closes_at = self.passes + number
 
     def open(self) -> None:
@@ -138,7 +139,8 @@ class Gate:
         self.passes += 1
         if self.passes == self._closes_at:
             self.close()
-        self._waits.set()
+        if not self._open.is_set():
+            self._waits.set()
         assert self._open.wait(60)
 
 
