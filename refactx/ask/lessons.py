@@ -38,7 +38,7 @@ TRAIN = "train"
 """The part of questions to learn from; others are kept aside."""
 SHARE = 0.05
 """The share of questions that is kept aside of a file without parts."""
-MOST_ASIDE = 100
+MOST_ASIDE = 50
 """The most questions kept aside that are used: each evaluation reads all of them."""
 SHOWN = 10
 """How many lines that were left out for a reason a report names."""

@@ -15,16 +15,49 @@ from transformers import DynamicCache
 
 from refactx.ask.choices import TextChoice
 from refactx.ask.lessons import Lesson
-from refactx.engines.transformers.rows import WITH_CELLS
+from refactx.engines.transformers.rows import WITH_CELLS, copy_cache
 
 
-def lesson_loss(model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, Any]:
+class ReadExamples:
+    """The keys and values of examples, without gradients: they are read once for the same weights, those of one `step`."""
+
+    def __init__(self) -> None:
+        self._step, self._read = -1, dict[tuple[int, ...], DynamicCache | None]()
+
+    def of(self, model: Any, examples: torch.Tensor, rows: int, step: int) -> DynamicCache | None:
+        """Return those of examples, int64[1, n], for each of some rows; None if the model has states of other kinds."""
+        if step != self._step:
+            self._step, self._read = step, {}
+        ids = tuple(examples[0].tolist())
+        if ids not in self._read:
+            trains = model.training
+            model.eval()
+            with torch.no_grad():
+                past = getattr(model(input_ids=examples, use_cache=True), "past_key_values", None)
+            model.train(trains)
+            fits = isinstance(past, DynamicCache) and all(type(layer) in WITH_CELLS for layer in past.layers)
+            self._read[ids] = past if fits else None
+        if (past := self._read[ids]) is None:
+            return None
+        copied = copy_cache(past)
+        copied.batch_repeat_interleave(rows)
+        return copied
+
+
+def lesson_loss(model: Any, inputs: dict[str, Any], read: ReadExamples, step: int) -> tuple[torch.Tensor, Any]:
     """Return the loss of lessons, as `collate` returns them, by a model with an adapter: the mean of theirs, each the mean of
-    its decisions and the sum of its choices. Also return the outputs of the model for their texts."""
+    its decisions and the sum of its choices. Also return the outputs of the model for their texts.
+
+    `read`: the examples that were read before; `step`: the number of the weights.
+    """
     logits, outputs = _logits(model, inputs["input_ids"], inputs["rows"], inputs["places"] - 1)
     loss = (decision_loss(logits, inputs["targets"], inputs["allowed"], inputs["sizes"]) * inputs["weights"]).sum()
     for some in inputs["choices"]:
-        ids, places, past = some["input_ids"], some["places"], _read(model, some["examples"], len(some["input_ids"]))
+        ids, places, past = (
+            some["input_ids"],
+            some["places"],
+            read.of(model, some["examples"], len(some["input_ids"]), step),
+        )
         if past is None:
             before = some["examples"].expand(len(ids), -1)
             ids, places = torch.cat([before, ids], 1), places + before.shape[1]
@@ -48,19 +81,6 @@ def _logits(
     columns, numbers = torch.unique(places, return_inverse=True)
     outputs = model(input_ids=ids, logits_to_keep=columns, **more)
     return outputs.logits[rows, numbers], outputs
-
-
-def _read(model: Any, examples: torch.Tensor, rows: int) -> DynamicCache | None:
-    """Return the keys and values of examples for each of some rows, without gradients; None if the model has other states."""
-    trains = model.training
-    model.eval()
-    with torch.no_grad():
-        past = getattr(model(input_ids=examples, use_cache=True), "past_key_values", None)
-    model.train(trains)
-    if not isinstance(past, DynamicCache) or any(type(layer) not in WITH_CELLS for layer in past.layers):
-        return None
-    past.batch_repeat_interleave(rows)
-    return past
 
 
 def decision_loss(

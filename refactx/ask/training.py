@@ -24,7 +24,7 @@ import torch
 from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from refactx.ask.lessons import Lessons, Taught, Teacher, TrainingOptions
-from refactx.ask.losses import collate, lesson_loss
+from refactx.ask.losses import ReadExamples, collate, lesson_loss
 from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT, Prompt
 from refactx.engines.engine import free_memory
 from refactx.engines.transformers.processor import check_model, check_tokenizer
@@ -55,11 +55,15 @@ class DecisionTrainer(Trainer):
 
     loss_is_scaled_for_ga = False
 
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._read = ReadExamples()
+
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """Return the loss of some lessons, see `Trainer.compute_loss`."""
-        loss, outputs = lesson_loss(model, inputs)
+        loss, outputs = lesson_loss(model, inputs, self._read, self.state.global_step)
         if not torch.isfinite(loss):
             rate = self.args.learning_rate if self.lr_scheduler is None else self._get_learning_rate()
             raise ModelError(

@@ -6,7 +6,7 @@ with most facts are candidates, since they are meant more often. An alias is in 
 """
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -182,15 +182,21 @@ class _NameStart:
 
 
 def find_subjects(
-    machine: Machine, state: InFact, position: int, continuations: ScoredContinuations, limits: SubjectLimits
+    machine: Machine,
+    state: InFact,
+    position: int,
+    continuations: ScoredContinuations,
+    limits: SubjectLimits,
+    named: Collection[IdPath] = (),
 ) -> Steps[list[Subject]]:
-    """Return the candidates for the subject, those of the likeliest names first.
+    """Return the candidates for the subject, those of the likeliest names first, and those that the question names.
 
     A subject that two names lead to, one of them an alias, comes twice. `state`: in a subject, or before it;
-    `continuations`: those of the text so far; `position`: that of its next id.
+    `continuations`: those of the text so far; `position`: that of its next id; `named`: the ids of names after the state
+    that the limits on names do not hold for.
     """
     found: list[Subject] = []
-    for name in (yield from _find_names(machine, state, position, continuations, limits)):
+    for name in (yield from _find_names(machine, state, position, continuations, limits, named)):
         for one in entities_of_name(machine, state, name.ids, name.state, limits.entities):
             found.append(Subject(ids=one.ids, state=one.state, own=name.own, share=one.share, alias=one.alias))
     return found
@@ -241,9 +247,15 @@ def find_properties(
 
 
 def _find_names(
-    machine: Machine, state: InFact, position: int, continuations: ScoredContinuations, limits: SubjectLimits
+    machine: Machine,
+    state: InFact,
+    position: int,
+    continuations: ScoredContinuations,
+    limits: SubjectLimits,
+    named: Collection[IdPath],
 ) -> Steps[list[_NameStart]]:
-    """Return the likeliest names, up to the closing bracket, or to the parenthesis that tells entities of one name apart.
+    """Return the likeliest names, and those `named`, up to the closing bracket, or to the parenthesis that tells entities of
+    one name apart.
 
     Log-probabilities are over the whole vocabulary. So a name is unlikely if its beginning is good but the tree has
     only bad continuations of that.
@@ -253,34 +265,48 @@ def _find_names(
         text = machine.text_of(state.prefix)
         return b">" in text or b" (" in text
 
+    def is_named(ids: IdPath) -> bool:
+        return any(path[: len(ids)] == ids for path in named)
+
     if is_name(state):
         return [_NameStart((), state, 0.0)]
     running, done, beams = [_NameStart((), state, 0.0)], list[_NameStart](), limits.names
+    kept: list[_NameStart] = []
     while running:
         following = [name.state.children.tokens for name in running]
         logits = yield from continuations.logits([name.ids for name in running], following)
         grown: list[_NameStart] = []
         for name, after in zip(running, logits, strict=True):
-            grown += _grow_name(machine, name, position, after, beams)
-        running = []
-        for longer in heapq.nlargest(beams, grown, key=lambda name: name.own):
+            wanted = [path[len(name.ids)] for path in named if path[: len(name.ids)] == name.ids != path]
+            grown += _grow_name(machine, name, position, after, beams, wanted)
+        best, running = heapq.nlargest(beams, grown, key=lambda name: name.own), []
+        for longer in [*best, *(one for one in grown if is_named(one.ids) and one not in best)]:
             ids, end = _follow_forced(machine, longer.ids, longer.state, position, is_name)
             name = _NameStart(ids, end, longer.own)
-            (done if is_name(name.state) else running).append(name)
+            if not is_name(name.state):
+                running.append(name)
+            else:
+                (kept if is_named(ids) else done).append(name)
         done = heapq.nlargest(beams, done, key=lambda name: name.own)
         if done:  # sums fall
             least = done[0].own - limits.unlikely
             done = [name for name in done if name.own >= least]
             least = done[-1].own if len(done) == beams else least
-            running = [name for name in running if name.own > least]
-    return done
+            running = [name for name in running if name.own > least or is_named(name.ids)]
+    return [*done, *kept]
 
 
-def _grow_name(machine: Machine, name: _NameStart, position: int, logits: Logits, most: int) -> list[_NameStart]:
-    """Return a name with each of the `most` likeliest ids that may follow; `logits`: float32[vocabulary]."""
+def _grow_name(
+    machine: Machine, name: _NameStart, position: int, logits: Logits, most: int, wanted: Sequence[int]
+) -> list[_NameStart]:
+    """Return a name with each of the `most` likeliest ids that may follow, and with those `wanted`.
+
+    `logits`: float32[vocabulary].
+    """
     tokens = name.state.children.tokens
     scores = log_softmax(logits)[tokens] * (len(tokens) > 1)
     best = np.argpartition(-scores, most - 1)[:most] if len(tokens) > most else np.arange(len(tokens))
+    best = np.union1d(best, np.flatnonzero(np.isin(tokens, wanted)))
     found: list[_NameStart] = []
     for token, score in zip(tokens[best].tolist(), scores[best].tolist(), strict=True):
         state = machine.advance(name.state, token, position + len(name.ids))

@@ -49,7 +49,8 @@ class ChannelOptions:
 
     Subjects: `candidates`, limits on the candidates; `doubtful`: a subject is not scored with the question if its other
     terms are this much below the best subject's; `meant`: how many of the best subjects have their properties compared;
-    `within`: only those whose scores are at most this much below the best.
+    `within`: only those whose scores are at most this much below the best; `named`: the same for the best one that the
+    question names, which comes besides.
 
     Properties: `properties`, the most of each subject; `unlikely`: leave out those whose log-probability is this much
     below the likeliest one's; `hopeless`: drop those this much below the best after a quarter of the question; `tie`:
@@ -71,6 +72,7 @@ class ChannelOptions:
     doubtful: float = 4.0
     meant: int = 2
     within: float = 2.0
+    named: float = 8.0
     values: int = 6
     again: float = 4.0
     min_confidence: float = MIN_CONFIDENCE
@@ -78,10 +80,12 @@ class ChannelOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Meant:
-    """A candidate for the subject, and its `score` without the question: the other terms, in nats."""
+    """A candidate for the subject, and its `score` without the question: the other terms, in nats. `is_named`: whether the
+    question names it."""
 
     subject: Subject
     score: float = 0.0
+    is_named: bool = False
 
 
 class Channel:
@@ -156,11 +160,15 @@ class Channel:
         weights = self._options
         exhausted = self.lines.exhausted(machine, state.facts)
         if b">" in machine.text_of(state.prefix):
-            begun = [_Meant(Subject(ids=(), state=state))]
-            return (yield from self._best_property(machine, begun, exhausted, reading, continuations))
+            known = [_Meant(Subject(ids=(), state=state))]
+            return (yield from self._best_property(machine, known, exhausted, reading, continuations))
         meant: dict[IdPath, _Meant] = {}
-        for one in (yield from find_subjects(machine, state, reading.position, continuations, weights.candidates)):
-            candidate = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share))
+        limits, begun = weights.candidates, tuple(state.prefix)
+        spans = () if self.queries is None else self.queries.spans(machine)
+        named = [span.ids[len(begun) :] for span in spans if span.ids[: len(begun)] == begun]
+        for one in (yield from find_subjects(machine, state, reading.position, continuations, limits, named)):
+            is_named = any(one.ids[: len(path)] == path for path in named)
+            candidate = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share), is_named)
             meant[one.ids] = max(candidate, meant.get(one.ids, candidate), key=lambda way: way.score)
         if not meant:
             return ()
@@ -192,7 +200,7 @@ class Channel:
         if len(meant) > 1:
             scores = yield from self.score.likelihoods([*texts_so_far, *without], reading.trees)
             likely = scores[: len(texts_so_far)]
-            near = self._nearest(likely + [one.score for one in meant])
+            near = self._nearest(likely + [one.score for one in meant], [one.is_named for one in meant])
             meant, texts_so_far = [meant[n] for n in near], [texts_so_far[n] for n in near]
         subjects = [one.subject for one in meant]
         properties = yield from find_properties(
@@ -225,10 +233,16 @@ class Channel:
             self.lines.evidence[(*subject.state.prefix, *ids)] = float(likely[best] - of_no_fact)
         return (*subject.ids, *ids)
 
-    def _nearest(self, scores: NDArray[np.float64]) -> list[int]:
-        """Return the numbers of the subjects whose properties are compared, given their scores, the best first."""
-        order = np.argsort(-scores, kind="stable")[: self._options.meant].tolist()
-        return [n for n in order if scores[n] >= scores[order[0]] - self._options.within]
+    def _nearest(self, scores: NDArray[np.float64], named: Sequence[bool]) -> list[int]:
+        """Return the numbers of the subjects whose properties are compared, given their scores, the best first.
+
+        The best one that the question names is among them: `Australian dollar` alone makes a question about the money of
+        Australia likelier than `Australia` alone.
+        """
+        order, weights = np.argsort(-scores, kind="stable").tolist(), self._options
+        near = [n for n in order[: weights.meant] if scores[n] >= scores[order[0]] - weights.within]
+        best = next((n for n in order if named[n] and scores[n] >= scores[order[0]] - weights.named), None)
+        return near if best is None or best in near else [*near, best]
 
 
 def _example_object(machine: Machine, state: State) -> IdPath:

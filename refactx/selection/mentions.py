@@ -352,18 +352,24 @@ class Mentions:
     numbers: Sequence[str]
 
 
-def find_mentions(machine: Machine, facts: FactSet, tokens: FoldedTokens, words: QueryWords, question: str) -> Mentions:
-    """Return what a question names. Properties are predicates, not entities: few questions are about them."""
-    question, found = question.replace("_", " "), dict[tuple[int, int, str], Mention]()
-    start = machine.begin(0)
+def named_spans(machine: Machine, tokens: FoldedTokens, words: QueryWords, question: str) -> list[MentionSpan]:
+    """Return the mention spans of a question at the beginning of facts, without its function words."""
+    question = question.replace("_", " ")
+    spans = find_mention_spans(machine, machine.begin(0), tokens, question)
+    return [span for span in spans if not words.is_function(question[span.start : span.stop])]
+
+
+def find_mentions(machine: Machine, facts: FactSet, question: str, spans: Sequence[MentionSpan]) -> Mentions:
+    """Return what the spans of a question name. Properties are predicates, not entities: few questions are about them."""
+    question = question.replace("_", " ")
+    found, start = dict[tuple[int, int, str], Mention](), machine.begin(0)
     named = defaultdict[tuple[int, int, str], list[list[NamedEntity]]](
         list
     )  # by place and name: a name may end in many ids
-    for span in find_mention_spans(machine, start, tokens, question):
-        if not words.is_function(question[span.start : span.stop]):
-            some = entities_of_name(machine, start, span.ids, span.state, MOST_ENTITIES)
-            written = _name_of(machine, span.state).partition(" (")[0]
-            named[span.start, span.stop, written] += [some] if some else []
+    for span in spans:
+        some = entities_of_name(machine, start, span.ids, span.state, MOST_ENTITIES)
+        written = _name_of(machine, span.state).partition(" (")[0]
+        named[span.start, span.stop, written] += [some] if some else []
     for (begin, end, _), ways in named.items():
         total = sum(some[0].state.children.total / some[0].share for some in ways)
         best = sorted((one for some in ways for one in some), key=lambda one: -one.state.children.total)

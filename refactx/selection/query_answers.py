@@ -18,9 +18,11 @@ from refactx.fact import split_fact
 from refactx.selection.mentions import (
     FoldedTokens,
     Mentions,
+    MentionSpan,
     QueryWords,
     find_mentions,
     fold,
+    named_spans,
     unnamed,
     widest_names,
     words_of,
@@ -67,6 +69,7 @@ class QueryAnswers:
         self._score, self._marker, self._end, self._values = score, marker, tuple(end), values
         self.min_confidence = min_confidence
         self._mentions: Mentions | None = None
+        self._spans: Sequence[MentionSpan] | None = None
         self.answered: list[AnsweredQuery] = []
 
     def begin(self, machine: Machine, trees: TreeReading) -> Steps[Sequence[int]]:
@@ -153,8 +156,14 @@ class QueryAnswers:
 
     def _find_mentions(self, machine: Machine) -> Mentions:
         if self._mentions is None:
-            self._mentions = find_mentions(machine, self.facts, self._tokens, self._words, self._question)
+            self._mentions = find_mentions(machine, self.facts, self._question, self.spans(machine))
         return self._mentions
+
+    def spans(self, machine: Machine) -> Sequence[MentionSpan]:
+        """Return the names at the beginning of facts that stand in the question."""
+        if self._spans is None:
+            self._spans = named_spans(machine, self._tokens, self._words, self._question)
+        return self._spans
 
     def search(self, machine: Machine, trees: TreeReading, score: QuestionScore | None = None) -> QuerySearch:
         """Return the search for candidates, given what the question names. `score`: other likelihoods of the question."""

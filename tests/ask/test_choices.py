@@ -24,7 +24,7 @@ from refactx.models.loading import load_chat_tokenizer, load_model
 pytest.importorskip("peft")
 from peft import LoraConfig, get_peft_model
 
-from refactx.ask.losses import choice_loss, collate, lesson_loss
+from refactx.ask.losses import ReadExamples, choice_loss, collate, lesson_loss
 
 FACTS = [f"<Ann> <{p}> <{value}>" for p in "pqr" for value in "bc"] + ["<Bo> <p> <b>"]
 PROMPT = Prompt(system="Be true.", channel="Fact: <Cy> <p> Question: p of Cy?")
@@ -91,13 +91,19 @@ def test_lessons_read_together_have_the_loss_of_each(kind: str, tmp_path: Path) 
         model = AutoModelForCausalLM.from_config(config)
     model = adapted(model)
     made = lessons([("q of Ann?", "<Ann> <q> <b>"), ("p of Bo?", "<Bo> <p> <b>"), ("r?", "<Ann> <r> <c>")])
-    each = [lesson_loss(model, collate([one]))[0] for one in made]
-    together, _ = lesson_loss(model, collate(made))
+    each = [loss_of(model, [one]) for one in made]
+    together = loss_of(model, made)
     torch.testing.assert_close(together, torch.stack(each).mean())
     [choice] = made[0].choices
-    torch.testing.assert_close(
-        each[0] - lesson_loss(model, collate([replace(made[0], choices=())]))[0], brute_force(model, choice)
-    )
+    without = loss_of(model, [replace(made[0], choices=())])
+    torch.testing.assert_close(each[0] - without, brute_force(model, choice))
+
+
+def loss_of(model: Any, some: list[Any]) -> torch.Tensor:
+    read, inputs = ReadExamples(), collate(some)
+    first, again = (lesson_loss(model, inputs, read, step=1)[0] for _ in range(2))
+    torch.testing.assert_close(first, again)
+    return first
 
 
 def brute_force(model: Any, choice: TextChoice) -> torch.Tensor:

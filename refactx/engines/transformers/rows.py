@@ -87,7 +87,7 @@ def longest_chunk(model: Any, name: str) -> int:
         begun = DynamicCache(config=model.config)
         whole = read(text, DynamicCache(config=model.config), 0)[4:]
         read(text[:, :4], begun, 0)
-        forks = [_copy(begun) for _ in range(3)]
+        forks = [copy_cache(begun) for _ in range(3)]
         at_once = read(text[:, 4:], forks[0], 4)
         steps = [read(text[:, 4:5], forks[1], 4)]
         read(another, forks[2], 4)
@@ -151,7 +151,7 @@ def _length(cache: DynamicCache) -> int:
     )
 
 
-def _copy(cache: DynamicCache) -> DynamicCache:
+def copy_cache(cache: DynamicCache) -> DynamicCache:
     """Return a copy of a cache that changes independently. What is never written to is shared."""
     other = copy.copy(cache)
     other.layers = [(copy.copy if type(layer) in WITH_CELLS else copy.deepcopy)(layer) for layer in cache.layers]
@@ -250,7 +250,7 @@ class ChunkedModel:
     def branch(self) -> "ChunkedModel":
         """Return a copy that continues independently."""
         other = copy.copy(self)
-        other._cache = _copy(self._cache)
+        other._cache = copy_cache(self._cache)
         return other
 
     def select(self, rows: Sequence[int]) -> None:
@@ -295,7 +295,7 @@ class Prefix:
         length = self.ids.shape[1]
         if prompts is None or prompts.shape[1] <= length or not (prompts[:, :length].cpu() == self.ids).all():
             raise InputError(f"with prefix=, each prompt must begin with the prefix's {length} ids and be longer")
-        cache = _copy(self.cache)
+        cache = copy_cache(self.cache)
         if len(prompts) * copies > 1:
             cache.batch_repeat_interleave(len(prompts) * copies)
         return cache

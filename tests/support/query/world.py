@@ -14,7 +14,7 @@ from refactx.engines.engine import IdPath, Steps, TreeReading
 from refactx.entity_ids import other_number
 from refactx.fact import ALIAS
 from refactx.index.names import Named
-from refactx.selection.mentions import FoldedTokens, Mentions, QueryWords, find_mentions, fold
+from refactx.selection.mentions import FoldedTokens, Mentions, QueryWords, find_mentions, fold, named_spans
 from refactx.selection.queries import LineScores
 from refactx.selection.scores import RACED, QuestionScore
 from refactx.tokenizer import FactTokenizer
@@ -87,7 +87,9 @@ class WorldIndex(RowsIndex):
         return FoldedTokens(self.tokenizer.token_bytes)
 
     def mentions(self, question: str, words: QueryWords) -> Mentions:
-        return find_mentions(self.machine, self.facts, self.folded, words, question)
+        return find_mentions(
+            self.machine, self.facts, question, named_spans(self.machine, self.folded, words, question)
+        )
 
     def run(self, steps: Steps[T]) -> T:
         """The result of steps that ask nothing of a model."""
