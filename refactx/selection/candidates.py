@@ -279,8 +279,9 @@ def _find_names(
         for name, after in zip(running, logits, strict=True):
             wanted = [path[len(name.ids)] for path in named if path[: len(name.ids)] == name.ids != path]
             grown += _grow_name(machine, name, position, after, beams, wanted)
-        best, running = heapq.nlargest(beams, grown, key=lambda name: name.own), []
-        for longer in [*best, *(one for one in grown if is_named(one.ids) and one not in best)]:
+        others = [name for name in grown if not is_named(name.ids)]
+        best, running = heapq.nlargest(beams, others, key=lambda name: name.own), []
+        for longer in [*best, *(name for name in grown if is_named(name.ids))]:
             ids, end = _follow_forced(machine, longer.ids, longer.state, position, is_name)
             name = _NameStart(ids, end, longer.own)
             if not is_name(name.state):

@@ -104,6 +104,19 @@ def test_limits_keep_the_best(limits: SubjectLimits, most: int, seed: int) -> No
         assert "<Bo (b)>" not in shown(index, state, some), "the one with the fewest facts"
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_no_limit_on_names_holds_for_those_that_the_question_names(seed: int) -> None:
+    index, strict = tiny_index(GRAPH), SubjectLimits(1, 99, 0.0)
+    every, _, state = found(index, "a Fact:", seed, EVERY_NAME)
+    for name in ("<Annin>", "<Bé>", "<in (n) in>"):
+        [path] = [one.ids for one, text in zip(every, shown(index, state, every), strict=True) if text == name]
+        some, _, _ = found(index, "a Fact:", seed, strict, [path])
+        own = {text: one.own for one, text in zip(every, shown(index, state, every), strict=True)}
+        names = shown(index, state, some)
+        assert name in names and len(names) <= 2
+        assert [one.own for one in some] == pytest.approx([own[text] for text in names])
+
+
 PROPERTIES = (
     "<Ann> <p> <b>",
     "<Ann> <p> <c>",

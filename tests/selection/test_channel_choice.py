@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from support.channel_runs import (
@@ -205,3 +206,19 @@ class TestTheChoice:
         row, length, facts = write(index, budget=250, again=ALWAYS, **limit)
         check_text(index, row, length, facts)
         assert len(facts) == len(NAMESAKES)
+
+
+@pytest.mark.parametrize(
+    ("scores", "named", "compared"),
+    [
+        ((-10, -11, -11.5, -13), (), [0, 1]),
+        ((-10, -13, -14, -15), (2, 3), [0, 2]),
+        ((-10, -13, -14, -18.5), (3,), [0]),
+        ((-12, -10, -11, -13), (0, 2), [1, 2]),
+    ],
+)
+def test_the_best_subject_that_the_question_names_is_compared_too(
+    scores: Sequence[float], named: Sequence[int], compared: list[int]
+) -> None:
+    near = channel(tiny_index(GRAPH))._nearest(np.array(scores), [n in named for n in range(len(scores))])
+    assert near == compared

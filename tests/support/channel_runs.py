@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 from refactx.ask.grounded import ground
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactSource, InFact
-from refactx.engines.engine import Engine, Feed, ScoreReading, Steps
+from refactx.engines.engine import Engine, Feed, IdPath, ScoreReading, Steps
 from refactx.engines.scheduler import Job, Scheduler, run_jobs
 from refactx.engines.transformers.rows import engine_of
 from refactx.selection.candidates import Subject, SubjectLimits, find_subjects
@@ -156,7 +156,9 @@ def until_closed(index: MemoryIndex, ids: Sequence[int], brackets: int) -> tuple
 EVERY_NAME = SubjectLimits(99, 99, math.inf)
 
 
-def found(index: MemoryIndex, text: str, seed: int, limits: SubjectLimits) -> tuple[list[Subject], list[int], InFact]:
+def found(
+    index: MemoryIndex, text: str, seed: int, limits: SubjectLimits, named: Sequence[IdPath] = ()
+) -> tuple[list[Subject], list[int], InFact]:
     """The subjects after a text, its ids, and the state after it."""
     ids, machine = index.tokenizer.encode(text), Machine(index)
     state = machine.run(ids, 0)
@@ -165,7 +167,7 @@ def found(index: MemoryIndex, text: str, seed: int, limits: SubjectLimits) -> tu
         llama(seed),
         index,
         ids,
-        lambda reading: find_subjects(machine, state, len(ids), ScoredContinuations.of(reading), limits),
+        lambda reading: find_subjects(machine, state, len(ids), ScoredContinuations.of(reading), limits, named),
     )
     return some, ids, state
 
