@@ -24,7 +24,7 @@ from refactx.models.loading import load_chat_tokenizer, load_model
 pytest.importorskip("peft")
 from peft import LoraConfig, get_peft_model
 
-from refactx.ask.losses import ReadExamples, choice_loss, collate, lesson_loss
+from refactx.ask.training import ReadExamples, choice_loss, collate, lesson_loss
 
 FACTS = [f"<Ann> <{p}> <{value}>" for p in "pqr" for value in "bc"] + ["<Bo> <p> <b>"]
 PROMPT = Prompt(system="Be true.", channel="Fact: <Cy> <p> Question: p of Cy?")

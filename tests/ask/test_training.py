@@ -28,8 +28,7 @@ from refactx.models.loading import load_chat_tokenizer, load_model
 
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
-from refactx.ask.losses import collate, decision_loss
-from refactx.ask.training import Training
+from refactx.ask.training import Training, collate, decision_loss
 
 GRAPH = {"Ann": ("b", "in"), "Bo": ("c", "b"), "Cy": ("d", "e"), "Di": ("in", "c")}
 FACTS = [f"<{name}> <{p}> <{value}>" for name, values in GRAPH.items() for p, value in zip("pq", values, strict=True)]
