@@ -99,7 +99,7 @@ class ChoiceMaker:
         search = queries.search(self._machine, TreeReading.NONE, guide)
         found = [one for head in heads for one in _result(search.candidates(head))]
         spelt = [one.line for one in found if right is not None and line_of(one.query) == line]
-        others = [one.line for one in found if line_of(one.query) != line]
+        others = list(dict.fromkeys(one.line for one in found if line_of(one.query) != line))  # namesakes have one line
         some = self._most - 1 - bool(line)
         near, rest = others[: some // 2], others[some // 2 :]
         lines = [spelt[0] if spelt else line, *near, *chance.sample(rest, min(len(rest), some - len(near)))]
