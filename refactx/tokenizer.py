@@ -73,8 +73,20 @@ class FactTokenizer:
 
         Added tokens are left out on purpose: Qwen2.5 and Qwen3 differ in nothing else, and share an index.
         """
+        return self._digest(lambda normaliser: normaliser)
+
+    @cached_property
+    def fingerprint_of_facts(self) -> str:
+        """The same without a normaliser's NFC, in which facts are: tokenizers with the same one write the same facts.
+
+        Of one Qwen2, the GGUF file has no normaliser, and the tokenizer of Transformers has NFC.
+        """
+        return self._digest(_without_nfc)
+
+    def _digest(self, normaliser_of: Callable[[Any], Any]) -> str:
         form = json.loads(self._plain.to_str())  # canonical: the library writes every field with its default
-        decisive = {part: form[part] for part in ("normalizer", "pre_tokenizer", "model")}
+        decisive = {part: form[part] for part in ("pre_tokenizer", "model")}
+        decisive["normalizer"] = normaliser_of(form["normalizer"])
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
     @cached_property
@@ -254,6 +266,16 @@ def _changing(normaliser: dict[str, Any] | None) -> list[str]:
         return [name for part in normaliser["normalizers"] for name in _changing(part)]
     is_space = kind == "Replace" and normaliser["pattern"] == {"String": " "}
     return [] if is_space or kind in ("NFC", "Prepend", "Strip") else [kind]
+
+
+def _without_nfc(normaliser: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a normaliser without its parts that are NFC; None if it has no others."""
+    if normaliser is None or normaliser["type"] == "NFC":
+        return None
+    if normaliser["type"] != "Sequence":
+        return normaliser
+    parts = [part for part in map(_without_nfc, normaliser["normalizers"]) if part is not None]
+    return {**normaliser, "normalizers": parts} if parts else None
 
 
 @cache

@@ -75,6 +75,19 @@ def test_parts_that_an_index_does_not_need_may_be_unreadable(part: dict[str, Any
         FactTokenizer(json.dumps({**form, **part, "model": {"type": "OfTheFuture"}}))
 
 
+def test_facts_are_written_alike_with_nfc_and_without_and_in_no_other_way() -> None:
+    def normalised(normaliser: dict[str, Any] | None) -> FactTokenizer:
+        return FactTokenizer(json.dumps({**byte_level(), "normalizer": normaliser}))
+
+    nfc, lower = {"type": "NFC"}, {"type": "Lowercase"}
+    plain, many = normalised(None), {"type": "Sequence", "normalizers": [nfc]}
+    for one in (nfc, many):
+        assert normalised(one).fingerprint_of_facts == plain.fingerprint_of_facts
+        assert normalised(one).fingerprint != plain.fingerprint
+    for other in (lower, {"type": "NFKC"}, {**many, "normalizers": [nfc, lower]}):
+        assert normalised(other).fingerprint_of_facts != plain.fingerprint_of_facts
+
+
 def test_distinct_texts_have_the_same_ids_for_every_kind_of_model() -> None:
     texts = [f" word{number}" for number in range(300)] * 2
     for form in FORMS.values():

@@ -121,6 +121,7 @@ class _Likeness(QuestionScore):
         trees: TreeReading,
         priors: NDArray[np.float64] | None = None,
         hopeless: float = math.inf,
+        least: float = -math.inf,
     ) -> Steps[NDArray[np.float64]]:
         """Return the scores of texts; a model has no part in them."""
         return np.array([common_length(text, self._right) for text in texts], np.float64)

@@ -134,12 +134,13 @@ def _run(
         for head in queries.heads:
             for one in (yield from asked.candidates(head)):
                 candidates.setdefault(one.query, one)
+        [without] = yield from asked.likelihoods("")
         choice = QueryChoice(
             question=clean_part(question),
             heads=tuple(queries.heads),
             mentions=asked.mentions,
             candidates=tuple(sorted(candidates.values(), key=lambda one: -one.score)),
-            without=(yield from asked.without()),
+            without=without,
             min_confidence=queries.min_confidence,
             facts=queries.facts,
         )

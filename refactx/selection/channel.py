@@ -147,15 +147,28 @@ class Channel:
 
         Empty if there are no candidates, so that the model chooses the next id.
         """
-        begin = len(state.prefix)
+        begin, named = len(state.prefix), self._named(machine, state)
         earlier = dict.fromkeys(path[begin:] for path in self._earlier if path[:begin] == state.prefix)
+        earlier |= dict.fromkeys(path[:end] for path in named for end in range(len(path)))
         continuations = ScoredContinuations.of(reading, [path for path in earlier if path][:MOST_EARLIER])
-        chosen = yield from self._choose_path(machine, state, reading, continuations)
+        chosen = yield from self._choose_path(machine, state, named, reading, continuations)
+        yield from self.score.close()
         self._earlier = [(*state.prefix, *path) for path in continuations.asked]
         return Choice(chosen, (yield from continuations.keep(chosen[:-1])))
 
+    def _named(self, machine: Machine, state: InFact) -> list[IdPath]:
+        """Return the ids after a state of the names that the question names."""
+        begun = tuple(state.prefix)
+        spans = () if self.queries is None else self.queries.spans(machine)
+        return [span.ids[len(begun) :] for span in spans if span.ids[: len(begun)] == begun]
+
     def _choose_path(
-        self, machine: Machine, state: InFact, reading: ScoreReading, continuations: ScoredContinuations
+        self,
+        machine: Machine,
+        state: InFact,
+        named: Sequence[IdPath],
+        reading: ScoreReading,
+        continuations: ScoredContinuations,
     ) -> Steps[IdPath]:
         weights = self._options
         exhausted = self.lines.exhausted(machine, state.facts)
@@ -163,10 +176,8 @@ class Channel:
             known = [_Meant(Subject(ids=(), state=state))]
             return (yield from self._best_property(machine, known, exhausted, reading, continuations))
         meant: dict[IdPath, _Meant] = {}
-        limits, begun = weights.candidates, tuple(state.prefix)
-        spans = () if self.queries is None else self.queries.spans(machine)
-        named = [span.ids[len(begun) :] for span in spans if span.ids[: len(begun)] == begun]
-        for one in (yield from find_subjects(machine, state, reading.position, continuations, limits, named)):
+        found = yield from find_subjects(machine, state, reading.position, continuations, weights.candidates, named)
+        for one in found:
             is_named = any(one.ids[: len(path)] == path for path in named)
             candidate = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share), is_named)
             meant[one.ids] = max(candidate, meant.get(one.ids, candidate), key=lambda way: way.score)

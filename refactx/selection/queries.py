@@ -283,22 +283,27 @@ class LineScores:
     trigger: str
 
     def likelihoods(
-        self, lines: Sequence[str], priors: Sequence[float] = (), hopeless: float = math.inf
+        self,
+        lines: Sequence[str],
+        priors: Sequence[float] = (),
+        hopeless: float = math.inf,
+        least: float = -math.inf,
     ) -> Steps[NDArray[np.float64]]:
         """Return log p(question | examples, line) with its prior, float64[lines].
 
-        Lines that are more than `hopeless` below the best after a quarter of the question get minus infinity.
+        Lines that are more than `hopeless` below the best after a quarter of the question get minus infinity, and so do
+        those that do not have more than `least`.
         """
         texts = [tuple(self.tokenizer.encode(f"{self.trigger} {line}".rstrip())) for line in lines]
         own = np.array(priors) if priors else np.zeros(len(lines))
-        return (yield from self.question.likelihoods(texts, self.trees, own, hopeless)) + own
+        return (yield from self.question.likelihoods(texts, self.trees, own, hopeless, least)) + own
 
-    def rank(self, ways: Iterable[Way], hopeless: float = math.inf) -> Steps[list[Candidate]]:
-        """Return queries with their scores, the likeliest first, without hopeless ones."""
+    def rank(self, ways: Iterable[Way], hopeless: float = math.inf, least: float = -math.inf) -> Steps[list[Candidate]]:
+        """Return queries with their scores, the likeliest first: without hopeless ones, those of more than `least`."""
         some = list(ways)
         if not some:
             return []
-        scores = yield from self.likelihoods([one.line for one in some], [one.prior for one in some], hopeless)
+        scores = yield from self.likelihoods([one.line for one in some], [one.prior for one in some], hopeless, least)
         found = [Candidate(one.query, one.line, float(score)) for one, score in zip(some, scores, strict=True)]
         return sorted((one for one in found if one.score > -math.inf), key=lambda one: -one.score)
 
@@ -358,7 +363,7 @@ class QuerySearch:
             found = yield from self._sets(head)
         return sorted(found, key=lambda one: -one.score)
 
-    def narrower(self, start: Mention, predicate: str) -> Steps[list[Candidate]]:
+    def narrower(self, start: Mention, predicate: str) -> list[Way]:
         """Return the list of a start's facts with a predicate, and the same with filters that the question names.
 
         The list itself is first. Where literals are filters, it is a count if the question asks for that.
@@ -367,12 +372,12 @@ class QuerySearch:
         counts = self._conditions.reads_values and self._words.heads_of(self._question) == ["count"]
         head: Head = "count" if counts and described.kind in ("entity", "mixed") else "list"
         query = Query(head, start.name, (Hop(predicate),))
-        [whole] = yield from self._scores.rank([Way(query, line_of(query, start), 0.0)])
-        return [whole, *(yield from self._narrowed(Base(start, described), query))]
+        base = Base(start, described)
+        return [Way(query, line_of(query, start), 0.0), *self._filtered(base, query, self._conditions.of(base))]
 
-    def of_class(self, subject: Mention | None = None) -> Steps[list[Candidate]]:
+    def of_class(self, subject: Mention | None = None) -> list[Way]:
         """Return lists with a filter, if the question names a class and another entity: from each start that it names
-        by all predicates that lead to members with the filter. The likeliest is first.
+        by all predicates that lead to members with the filter.
 
         Where literals are filters, also those of the members of a class; of a question for yes or no, whether `subject` has
         one of them.
@@ -396,12 +401,16 @@ class QuerySearch:
                 for predicate in predicates_of(self._facts, start.name) if self.mentions.numbers else ():
                     query = Query("list", start.name, (Hop(predicate.name),))
                     ways += self._compared(Base(start, predicate), query)
-        return (yield from self._scores.rank({one.query: one for one in ways}.values(), self._options.hopeless))
+        return list({one.query: one for one in ways}.values())
 
-    def without(self) -> Steps[float]:
-        """Return the log-probability of the question after no query."""
-        [score] = yield from self._scores.likelihoods([""])
-        return float(score)
+    def likelihoods(self, *lines: str) -> Steps[list[float]]:
+        """Return the log-probability of the question after each line, and after no query for an empty one."""
+        found: list[float] = (yield from self._scores.likelihoods(lines)).tolist()
+        return found
+
+    def rank(self, ways: Iterable[Way], least: float = -math.inf) -> Steps[list[Candidate]]:
+        """Return queries with their scores, the likeliest first: without hopeless ones, those of more than `least`."""
+        return (yield from self._scores.rank(ways, self._options.hopeless, least))
 
     def _prior(self, *mentions: Mention) -> float:
         return self._options.prior * sum(math.log(max(one.share, 1e-9)) for one in mentions)
@@ -478,14 +487,11 @@ class QuerySearch:
             query = Query(_head_for(head, base.predicate), base.start.name, (Hop(base.predicate.name),))
             if query.head != "list" or not self._facts.is_hub(base.start.name, base.predicate.name):
                 found.append(Candidate(query, line_of(query, base.start), base.score))
-            found += yield from self._narrowed(base, query)
+            found += yield from self._scores.rank(self._filtered(base, query, self._conditions.of(base)))
         return found
 
-    def _narrowed(self, base: Base, query: Query) -> Steps[list[Candidate]]:
-        """Return a query with filters by other entities that the question names."""
-        return (yield from self._scores.rank(self._filtered(base, query, self._conditions.of(base))))
-
     def _filtered(self, base: Base, query: Query, conditions: Sequence[Condition]) -> list[Way]:
+        """Return a query with filters by other entities that the question names."""
         ways: list[Way] = []
         for some in (*((one,) for one in conditions), *self._conditions.pairs(conditions)):
             named = [one.mention for one in some]

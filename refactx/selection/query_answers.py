@@ -81,7 +81,8 @@ class QueryAnswers:
         found: list[Candidate] = []
         for head in heads:
             found += yield from search.candidates(head)
-        without = yield from search.without()
+        [without] = yield from search.likelihoods("")
+        yield from self._score.close()
         answered = self._first_answer(sorted(found, key=lambda one: -one.score), without)
         return self._write(machine, answered) if answered is not None else ()
 
@@ -102,16 +103,18 @@ class QueryAnswers:
         search = self.search(machine, trees)
         known = [one for one in search.mentions.entities if one.name == subject]
         start = known[0] if known else unnamed(subject)
-        whole, *narrower = yield from search.narrower(start, predicate)
-        better = [one for one in narrower if one.score > whole.score]
-        without = yield from search.without()
-        least = whole.score if confidence is None else max(whole.score, without + confidence)
-        better += [one for one in (yield from search.of_class(start))[:1] if one.score > least]
-        found = sorted(better, key=lambda one: -one.score)
-        if whole.query.head == "count":  # it says what the fact says
-            found.append(replace(whole, score=least))
-        elif self.facts.counts([subject], predicate)[0] > self._values:
-            found.append(whole)
+        [whole, *narrower], others = search.narrower(start, predicate), search.of_class(start)
+        is_count = whole.query.head == "count"  # it says what the fact says
+        is_long = self.facts.counts([subject], predicate)[0] > self._values
+        if not (narrower or others or is_count or is_long):
+            return ()
+        listed, without = yield from search.likelihoods(whole.line, "")
+        least = listed if confidence is None else max(listed, without + confidence)
+        found = (yield from search.rank(narrower, listed)) + (yield from search.rank(others, least))[:1]
+        yield from self._score.close()
+        found.sort(key=lambda one: -one.score)
+        if is_count or is_long:
+            found.append(Candidate(whole.query, whole.line, least if is_count else listed))
         answered = self._first_answer(found, without)
         if answered is None:
             return ()

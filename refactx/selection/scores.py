@@ -182,12 +182,13 @@ class QuestionScore:
     (`refactx.engines.scheduler.Job`).
 
     Likelihoods are remembered: the next fact of a text is mostly of the same subject, and the same texts are compared
-    again.
+    again. What was read is kept as a tree until it is closed (`close`), for texts that begin alike.
     """
 
     def __init__(self, *, question: Sequence[int], lead: int, examples: int = 0) -> None:
         self._question, self._lead, self._examples = tuple(question), lead, examples
         self._known: dict[IdPath, NDArray[np.float64]] = {}  # by text: of the question's first ids, as far as read
+        self._continuations: ScoredContinuations | None = None
 
     def likelihoods(
         self,
@@ -195,29 +196,40 @@ class QuestionScore:
         trees: TreeReading,
         priors: NDArray[np.float64] | None = None,
         hopeless: float = math.inf,
+        least: float = -math.inf,
     ) -> Steps[NDArray[np.float64]]:
         """Return the log-probability of the question after the examples and each text: float64[len(texts)].
 
         If there are many texts, those that are more than `hopeless` below the best after a quarter of the question are
-        dropped and get minus infinity. `priors`, float64[len(texts)], are added for that comparison. `trees`: how the
-        engine reads trees.
+        dropped and get minus infinity, and so do all that do not have more than `least` in the end. `priors`,
+        float64[len(texts)], are added for these comparisons. `trees`: how the engine reads trees.
         """
         scored = len(self._question) - self._lead
-        first = max(1, math.ceil(FIRST * scored)) if len(texts) >= RACED and hopeless < math.inf else scored
-        continuations = ScoredContinuations(trees, of_examples=self._examples)
-        yield from self._read(continuations, texts, first)
-        early = np.array([self._known[text][:first].sum() for text in texts]) + (0 if priors is None else priors)
+        is_race = len(texts) >= RACED and (hopeless < math.inf or least > -math.inf)
+        first = max(1, math.ceil(FIRST * scored)) if is_race else scored
+        own = np.zeros(len(texts)) if priors is None else priors
+        yield from self._read(texts, trees, first)
+        early = np.array([self._known[text][:first].sum() for text in texts]) + own
         left = early >= early.max(initial=-math.inf) - (hopeless if first < scored else math.inf)
-        yield from self._read(continuations, [text for text, stays in zip(texts, left, strict=True) if stays], scored)
-        yield from continuations.close()
-        return np.array([self._known[text].sum() if n else -math.inf for text, n in zip(texts, left, strict=True)])
+        left &= early > least  # which only falls
+        yield from self._read([text for text, stays in zip(texts, left, strict=True) if stays], trees, scored)
+        found = np.array([self._known[text].sum() if n else -math.inf for text, n in zip(texts, left, strict=True)])
+        return np.where(found + own > least, found, -math.inf)
 
-    def _read(self, continuations: ScoredContinuations, texts: Sequence[IdPath], count: int) -> Steps[None]:
+    def close(self) -> Steps[None]:
+        """Release what was read of texts; their likelihoods stay."""
+        if self._continuations is not None:
+            yield from self._continuations.close()
+            self._continuations = None
+
+    def _read(self, texts: Sequence[IdPath], trees: TreeReading, count: int) -> Steps[None]:
         """Read the question's first `count` scored ids after each text, except those that were read before."""
         known = {text: self._known.get(text, np.empty(0)) for text in texts}
         missing = {text: scores for text, scores in known.items() if len(scores) < count}
+        if self._continuations is None:
+            self._continuations = ScoredContinuations(trees, of_examples=self._examples)
         ids = self._question[: self._lead + count]
-        found = yield from continuations.log_probabilities(
+        found = yield from self._continuations.log_probabilities(
             [((*text, *ids), count - len(scores)) for text, scores in missing.items()]
         )
         for (text, scores), more in zip(missing.items(), found, strict=True):

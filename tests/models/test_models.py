@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 import torch
 from support.tiny_asker import FACTS, LinkedIndex, save_tiny
-from support.tiny_model import tiny_fact_tokenizer, tiny_model, tiny_tokenizer
+from support.tiny_model import MemoryIndex, tiny_fact_tokenizer, tiny_model, tiny_tokenizer
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
-from transformers import AutoModelForCausalLM, AutoTokenizer, T5Config, T5ForConditionalGeneration
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Tokenizer, T5Config, T5ForConditionalGeneration
 from transformers.utils import logging
 
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Prompt
-from refactx.errors import InputError, ModelError
+from refactx.engines.transformers.processor import check_tokenizer
+from refactx.errors import InputError, ModelError, TokenizerMismatchError
 from refactx.models import demo_model_folder
 from refactx.models.demo import NAME, extract
 from refactx.models.loading import check_chat_template, load_model, load_tokenizer
@@ -137,6 +138,19 @@ def test_an_index_fits_the_model_even_if_its_class_builds_another_tokenizer_than
     fingerprint = load_tokenizer(str(tmp_path))[0].fingerprint
     assert fingerprint == FactTokenizer.from_transformers(AutoTokenizer.from_pretrained(tmp_path)).fingerprint
     assert fingerprint != FactTokenizer.from_file(tmp_path / "tokenizer.json").fingerprint
+
+
+def test_an_index_of_a_gguf_file_fits_the_same_model_of_transformers(tmp_path: Path) -> None:
+    """The tokenizer that a GGUF file of a Qwen2 has is without NFC; facts are in NFC."""
+    tiny_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}', encoding="utf-8")
+    tokenizer = Qwen2Tokenizer.from_pretrained(tmp_path)
+    form = json.loads(FactTokenizer.from_transformers(tokenizer).serialized)
+    assert form["normalizer"] == {"type": "NFC"}
+    for one in (form, {**form, "normalizer": None}):
+        check_tokenizer(MemoryIndex(FactTokenizer(json.dumps(one)), FACTS), tokenizer)
+    with pytest.raises(TokenizerMismatchError, match="another tokenizer"):
+        check_tokenizer(MemoryIndex(tiny_fact_tokenizer(), FACTS), tokenizer)
 
 
 def test_a_tokenizer_without_a_vocabulary_is_refused() -> None:

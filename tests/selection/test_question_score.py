@@ -12,12 +12,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from support.channel_runs import result_of
 from support.tiny_model import log_probabilities, one_thread, read_as, tiny_index, tiny_model  # noqa: F401
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
-from refactx.engines.engine import IdPath, TreeReading
+from refactx.engines.engine import IdPath, Steps, TreeReading
 from refactx.engines.scheduler import Job, Scheduler, run_jobs
 from refactx.engines.transformers.rows import engine_of
 from refactx.selection.scores import FIRST, QuestionScore, fact_so_far, no_fact
@@ -45,8 +46,13 @@ class Score:
 
     def likelihoods(self, texts: Sequence[IdPath], *more: Any) -> Any:
         engine = engine_of(llama())
-        steps = self.score.likelihoods(texts, engine.trees, *more)
-        return result_of(steps, engine, INDEX, [0], encode(EXAMPLES))
+
+        def steps() -> Steps[NDArray[np.float64]]:
+            found = yield from self.score.likelihoods(texts, engine.trees, *more)
+            yield from self.score.close()
+            return found
+
+        return result_of(steps(), engine, INDEX, [0], encode(EXAMPLES))
 
 
 def of_question(question: str) -> Score:
@@ -138,6 +144,28 @@ def test_drops_only_texts_far_below_the_best_after_a_quarter_of_the_question(
             assert found[n] == pytest.approx(float(one.sum()), abs=1e-3)
 
 
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    rows=st.lists(st.lists(st.integers(5, 200), max_size=4).map(tuple), min_size=1, max_size=12, unique=True),
+    place=st.floats(-0.1, 1.1),
+    raced=st.integers(1, 13),
+    seed=st.integers(0, 9),
+)
+def test_a_bound_drops_the_texts_that_have_no_more_in_the_end(
+    rows: list[IdPath], place: float, raced: int, seed: int
+) -> None:
+    besides, texts = np.random.default_rng(seed).normal(size=len(rows)), [(*fact_ids("<Ann>"), *path) for path in rows]
+    whole = of_question(" who was it that Ann had been with?").likelihoods(texts)
+    ends = (whole + besides).min(), (whole + besides).max()
+    least = ends[0] + place * (ends[1] - ends[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("refactx.selection.scores.RACED", raced)
+        found = of_question(" who was it that Ann had been with?").likelihoods(texts, besides, math.inf, least)
+    for one, of_all, own in zip(found, whole, besides, strict=True):
+        if abs(of_all + own - least) > 1e-3:
+            assert one == pytest.approx(of_all if of_all + own > least else -math.inf, abs=1e-3)
+
+
 def test_what_was_read_is_not_asked_for_again() -> None:
     score, texts = of_question(" who was it?"), [(*fact_ids("<Ann>"), *encode(f" <{name}>")) for name in "pqr"]
     first = score.likelihoods(texts)
@@ -151,8 +179,14 @@ def test_each_id_is_read_once_for_all_continuations() -> None:
     texts = [(*begin, 7, 8), (*begin, 7, 9), begin]
     engine = engine_of(llama())
     examples, read = engine.prefill(encode(EXAMPLES)), Counter[int]()
-    steps = Score(encode(LEAD), question).score.likelihoods(texts, engine.trees)
-    job = Job(steps=steps, begin=lambda: engine.fork(examples), examples=[examples])
+    score = Score(encode(LEAD), question).score
+
+    def steps() -> Steps[None]:
+        for some in (texts[2:], texts):
+            yield from score.likelihoods(some, engine.trees)
+        yield from score.close()
+
+    job = Job(steps=steps(), begin=lambda: engine.fork(examples), examples=[examples])
     hook = llama().register_forward_pre_hook(
         lambda _, __, inputs: read.update(inputs["input_ids"][0].tolist()), with_kwargs=True
     )

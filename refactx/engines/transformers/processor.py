@@ -97,12 +97,12 @@ _ID_BYTES = 8
 
 
 def check_tokenizer(index: FactSource, tokenizer: Any) -> None:
-    """Raise TokenizerMismatchError unless `tokenizer` (Transformers, fast) encodes as the index's tokenizer does."""
+    """Raise TokenizerMismatchError unless `tokenizer` (Transformers, fast) encodes facts as the index's tokenizer does."""
     check_open(index)
     found = _fingerprints.get(tokenizer)
     if found is None:
-        found = _fingerprints[tokenizer] = FactTokenizer.from_transformers(tokenizer).fingerprint
-    expected = index.tokenizer.fingerprint
+        found = _fingerprints[tokenizer] = FactTokenizer.from_transformers(tokenizer).fingerprint_of_facts
+    expected = index.tokenizer.fingerprint_of_facts
     if found != expected:
         raise TokenizerMismatchError(
             f"the index was built for another tokenizer ({getattr(index, 'tokenizer_name', 'unnamed')}, fingerprint "

@@ -24,7 +24,7 @@ def test_lists_of_a_class_have_members_and_a_filter_apart_from_the_start(asked: 
     instances = asked.facts.inverse_of("p") if asked.words is CLASSES else None
     names = [one.name for one in asked.mentions.entities]
     classes = {one for one in names if instances and asked.facts.counts([one], instances)[0] > 1}
-    found = result_of(search.of_class())
+    found = result_of(search.rank(search.of_class()))
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     for one in found:
         [which] = one.query.which
@@ -62,9 +62,7 @@ def test_a_list_below_the_threshold_does_not() -> None:
 def test_a_class_that_the_predicate_says_is_no_filter() -> None:
     claims = frozenset({("A", "p", "C"), ("B", "p", "C"), ("D", "p", "A"), ("D", "q", "B")})
     asked = Asked(claims, mentions_of(["D", "C"]), CLASSES)
-    assert {one.line for one in result_of(asked.search().of_class())} >= {"list <D> <p> which <p> <C>"}
+    assert {one.line for one in asked.search().of_class()} >= {"list <D> <p> which <p> <C>"}
     named = mentions_of(["D", "C"])
     named.entities[1:] = [type(named.entities[1])(2, 3, "C", "p", 1.0)]  # type: ignore[index]
-    assert "list <D> <p> which <p> <p>" not in {
-        one.line for one in result_of(Asked(claims, named, CLASSES).search().of_class())
-    }
+    assert "list <D> <p> which <p> <p>" not in {one.line for one in Asked(claims, named, CLASSES).search().of_class()}

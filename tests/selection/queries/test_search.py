@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from support.query.check import HUB
 from support.query.choice import CLASSES, EVERY, Asked, mentions_of, some_asked
 from support.query.twin import INVERTED, Graph, with_inverse
-from support.query.world import result_of
 
 from refactx.selection.mentions import Mention, Mentions, QueryWords
 from refactx.selection.queries import Candidate, SearchOptions
@@ -248,7 +247,7 @@ def test_the_narrower_lists_of_a_start(asked: Asked) -> None:
     """The list itself comes first, and what follows has filters that leave some members, maybe all."""
     for start, predicate in sorted({(s, p) for s, p, _ in asked.claims if s in named(asked)}):
         mention = next(one for one in asked.mentions.entities if one.name == start)
-        whole, *narrower = result_of(asked.search().narrower(mention, predicate))
+        whole, *narrower = asked.search().narrower(mention, predicate)
         assert whole.query == Query("list", start, (Hop(predicate),))
         every = set(evaluate_walk(whole.query, asked.facts).values)
         for one in narrower:

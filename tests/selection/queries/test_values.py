@@ -66,7 +66,8 @@ def candidates(question: str, head: Head, class_id: str = TYPE, subject: str = "
         scores=LineScores(index.tokenizer, FakeScore(index.tokenizer, overlap(question)), TreeReading.ROWS, "Query:"),
         widest=partial(widest_names, index.machine),
     )
-    return result_of(search.of_class(unnamed(subject)) if head == "list" else search.candidates(head))
+    lists = search.rank(search.of_class(unnamed(subject)))
+    return result_of(lists if head == "list" else search.candidates(head))
 
 
 @pytest.mark.parametrize(

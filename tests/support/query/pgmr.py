@@ -20,6 +20,8 @@ DECLARED = (
     "PREFIX e: <http://www.wikidata.org/entity/> prefix d.x-y: <http://www.wikidata.org/prop/direct/>\n"
     "BASE <http://www.wikidata.org/> PREFIX : <entity/>" + KNOWN
 )
+IRIS = ("<http://example.org/Q5>", "<http://example.org/entity1>")
+"""What another graph has: ids too, but not Wikidata's."""
 OTHERS = [
     *(
         "?Q5",
@@ -27,8 +29,7 @@ OTHERS = [
         "$relation1",
         "rdfs:label",
         "xsd:date",
-        "<http://example.org/Q5>",
-        "<http://example.org/entity1>",
+        *IRIS,
     ),
     *("wds:Q5-0A", "wikibase:rank", "schema:Q5", "[]", "_:Q5", "5", "-1.5", "true", '"wd:Q5"', "'wdt:P31'@en-GB"),
     *('"<http://www.wikidata.org/entity/Q5>"^^xsd:anyURI', '"entity1 = [ENT] A [/ENT]"', "'starturi A enduri'", '""'),

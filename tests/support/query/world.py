@@ -121,14 +121,16 @@ class FakeScore(QuestionScore):
         trees: TreeReading,
         priors: NDArray[np.float64] | None = None,
         hopeless: float = math.inf,
+        least: float = -math.inf,
     ) -> Steps[NDArray[np.float64]]:
         yield from ()
         lines = [self._tokenizer.decode(list(text)).strip().removeprefix("Query:").strip() for text in texts]
         self.asked += lines
-        scores = np.array([self._of_line(line) for line in lines])
+        scores = np.array([self._of_line(line) for line in lines], np.float64)
         before = scores + (0 if priors is None else priors)
         if len(texts) >= RACED:
             scores[before < before.max() - hopeless] = -math.inf
+        scores[before <= least] = -math.inf
         return scores
 
 
