@@ -6,6 +6,7 @@ with most facts are candidates, since they are meant more often. An alias is in 
 """
 
 import heapq
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -127,12 +128,14 @@ def _find_plain_alias(machine: Machine, state: InFact) -> dict[IdPath, InFact]:
 class SubjectLimits:
     """Limits on the subjects: at most `names` names, and `entities` subjects of each, those with most facts.
 
-    `unlikely`: leave out names whose log-probability is this much below the likeliest name's.
+    `unlikely`: leave out names whose log-probability is this much below the likeliest name's; `unnamed`: the same for names
+    that the question does not have, below the likeliest one that it has.
     """
 
     names: int = 6
     entities: int = 3
     unlikely: float = 9.0
+    unnamed: float = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +143,8 @@ class Subject:
     """A subject: its `ids` after the text so far, up to its closing bracket, and the `state` after these.
 
     `own`: the model's log-probability of its name, without forced tokens; `share`: its part of the facts of all
-    entities with this name, 0 to 1; `alias`: the alias that led to it; empty if its own name did.
+    entities with this name, 0 to 1; `alias`: the alias that led to it; empty if its own name did; `is_named`: whether the
+    question names it.
     """
 
     ids: IdPath
@@ -148,6 +152,7 @@ class Subject:
     own: float = 0.0
     share: float = 1.0
     alias: str = ""
+    is_named: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +202,12 @@ def find_subjects(
     """
     found: list[Subject] = []
     for name in (yield from _find_names(machine, state, position, continuations, limits, named)):
+        is_named = any(name.ids[: len(path)] == path for path in named)
         for one in entities_of_name(machine, state, name.ids, name.state, limits.entities):
-            found.append(Subject(ids=one.ids, state=one.state, own=name.own, share=one.share, alias=one.alias))
+            subject = Subject(
+                ids=one.ids, state=one.state, own=name.own, share=one.share, alias=one.alias, is_named=is_named
+            )
+            found.append(subject)
     return found
 
 
@@ -289,11 +298,11 @@ def _find_names(
             else:
                 (kept if is_named(ids) else done).append(name)
         done = heapq.nlargest(beams, done, key=lambda name: name.own)
-        if done:  # sums fall
-            least = done[0].own - limits.unlikely
-            done = [name for name in done if name.own >= least]
-            least = done[-1].own if len(done) == beams else least
-            running = [name for name in running if name.own > least or is_named(name.ids)]
+        least = max((name.own for name in done), default=-math.inf) - limits.unlikely
+        least = max(least, max((name.own for name in kept), default=-math.inf) - limits.unnamed)
+        done = [name for name in done if name.own >= least]
+        least = done[-1].own if len(done) == beams else least
+        running = [name for name in running if name.own > least or is_named(name.ids)]  # sums fall
     return [*done, *kept]
 
 

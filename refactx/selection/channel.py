@@ -48,13 +48,15 @@ class ChannelOptions:
     of a name; `prior`, the logarithm of a subject's share of the facts.
 
     Subjects: `candidates`, limits on the candidates; `doubtful`: a subject is not scored with the question if its other
-    terms are this much below the best subject's; `meant`: how many of the best subjects have their properties compared;
+    terms are this much below the best subject's; `unnamed`: the same for one that the question does not name, below the
+    best one that it names; `meant`: how many of the best subjects have their properties compared;
     `within`: only those whose scores are at most this much below the best; `named`: the same for the best one that the
     question names, which comes besides.
 
     Properties: `properties`, the most of each subject; `unlikely`: leave out those whose log-probability is this much
-    below the likeliest one's; `hopeless`: drop those this much below the best after a quarter of the question; `tie`:
-    those at most this much below the best are compared again, with an object.
+    below the likeliest one's; `apart`: the same for those that have no word in common with the question; `hopeless`: drop
+    those this much below the best after a quarter of the question; `tie`: those at most this much below the best are
+    compared again, with an object.
 
     Lines: `values`, the most facts of one subject and property; `again`: how much likelier than the answer another fact
     must be to follow (small models would continue for ever); `min_confidence`: how much likelier than no fact a fact must make
@@ -67,9 +69,11 @@ class ChannelOptions:
     candidates: SubjectLimits = field(default_factory=SubjectLimits)
     properties: int = 64
     unlikely: float = 9.0
-    hopeless: float = 5.0
+    apart: float = 7.0
+    hopeless: float = 4.0
     tie: float = 1.0
     doubtful: float = 4.0
+    unnamed: float = 2.0
     meant: int = 2
     within: float = 2.0
     named: float = 8.0
@@ -80,12 +84,10 @@ class ChannelOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Meant:
-    """A candidate for the subject, and its `score` without the question: the other terms, in nats. `is_named`: whether the
-    question names it."""
+    """A candidate for the subject, and its `score` without the question: the other terms, in nats."""
 
     subject: Subject
     score: float = 0.0
-    is_named: bool = False
 
 
 class Channel:
@@ -178,8 +180,7 @@ class Channel:
         meant: dict[IdPath, _Meant] = {}
         found = yield from find_subjects(machine, state, reading.position, continuations, weights.candidates, named)
         for one in found:
-            is_named = any(one.ids[: len(path)] == path for path in named)
-            candidate = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share), is_named)
+            candidate = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share))
             meant[one.ids] = max(candidate, meant.get(one.ids, candidate), key=lambda way: way.score)
         if not meant:
             return ()
@@ -189,10 +190,16 @@ class Channel:
             if (after := one.subject.state).children.total
             != sum(left for path, left in exhausted.items() if path[: len(after.prefix)] == after.prefix)
         ]
-        scored = fresh or list(meant.values())
-        least = max(one.score for one in scored) - weights.doubtful
-        likely = [one for one in scored if one.score >= least]
+        likely = self._likely(fresh or list(meant.values()))
         return (yield from self._best_property(machine, likely, exhausted, reading, continuations))
+
+    def _likely(self, meant: Sequence[_Meant]) -> list[_Meant]:
+        """Return the subjects that are not far below the best without the question: nearer if the question has names, but
+        not theirs."""
+        least = max(one.score for one in meant) - self._options.doubtful
+        named = max((one.score for one in meant if one.subject.is_named), default=-math.inf)
+        least_unnamed = max(least, named - self._options.unnamed)
+        return [one for one in meant if one.score >= (least if one.subject.is_named else least_unnamed)]
 
     def _best_property(
         self,
@@ -211,7 +218,7 @@ class Channel:
         if len(meant) > 1:
             scores = yield from self.score.likelihoods([*texts_so_far, *without], reading.trees)
             likely = scores[: len(texts_so_far)]
-            near = self._nearest(likely + [one.score for one in meant], [one.is_named for one in meant])
+            near = self._nearest(likely + [one.score for one in meant], [one.subject.is_named for one in meant])
             meant, texts_so_far = [meant[n] for n in near], [texts_so_far[n] for n in near]
         subjects = [one.subject for one in meant]
         properties = yield from find_properties(
@@ -223,7 +230,7 @@ class Channel:
             unlikely=weights.unlikely,
             exhausted=exhausted,
         )
-        found = [one for number in range(len(meant)) for one in _leave_out_descriptions(machine, properties, number)]
+        found = [one for number in range(len(meant)) for one in self._worth_reading(machine, properties, number)]
         if not found:
             return meant[0].subject.ids
         priors = np.array([weights.own * one.own + meant[one.subject].score for one in found])
@@ -243,6 +250,18 @@ class Channel:
             [of_no_fact] = yield from self.score.likelihoods(without, reading.trees)
             self.lines.evidence[(*subject.state.prefix, *ids)] = float(likely[best] - of_no_fact)
         return (*subject.ids, *ids)
+
+    def _worth_reading(self, machine: Machine, found: Sequence[Property], subject: int) -> list[Property]:
+        """Return the properties of a subject that the question is read after.
+
+        Descriptions are left out if there are others, since they seldom answer a question, and so are unlikely properties
+        that have no word in common with the question.
+        """
+        named = [(one, _name_of(machine, one)) for one in found if one.subject == subject]
+        named = [(one, name) for one, name in named if name not in DESCRIPTIONS] or named
+        least = max((one.own for one, _ in named), default=0.0) - self._options.apart
+        is_common = (lambda name: True) if self.queries is None else self.queries.has_word_of
+        return [one for one, name in named if one.own >= least or is_common(name)]
 
     def _nearest(self, scores: NDArray[np.float64], named: Sequence[bool]) -> list[int]:
         """Return the numbers of the subjects whose properties are compared, given their scores, the best first.
@@ -270,14 +289,10 @@ def _example_object(machine: Machine, state: State) -> IdPath:
     return path
 
 
-def _leave_out_descriptions(machine: Machine, found: Sequence[Property], subject: int) -> Sequence[Property]:
-    """Return the properties of a subject, without descriptions if there are others: those seldom answer a question."""
-    found = [one for one in found if one.subject == subject]
-    # (`> <` may be one id.)
-    names = (machine.text_of(one.ids).partition(b">")[0].strip().removeprefix(b"<") for one in found)
-    return [
-        one for one, name in zip(found, names, strict=True) if name.decode("utf-8", "replace") not in DESCRIPTIONS
-    ] or found
+def _name_of(machine: Machine, property_: Property) -> str:
+    """Return the name of a property."""
+    name = machine.text_of(property_.ids).partition(b">")[0].strip().removeprefix(b"<")  # (`> <` may be one id.)
+    return name.decode("utf-8", "replace")
 
 
 _log = logging.getLogger(__name__)

@@ -41,6 +41,9 @@ TRIGGER = "Query:"
 MIN_CONFIDENCE = 4.0
 """The default of `min_confidence` in prompts and in `refactx.selection.channel.ChannelOptions`."""
 
+STEM = 5
+"""Words are taken for one whose first letters are the same, so many of them."""
+
 
 class QueryAnswers:
     """The queries of one text.
@@ -156,6 +159,14 @@ class QueryAnswers:
         known = set(words_of(f"{bare_name(subject)} {predicate}"))
         words = [word for word in words_of(value) if word not in known and not self._words.is_function(word)]
         return bool(words) and 2 * len(set(words) & set(words_of(self._question))) >= len(words)
+
+    def has_word_of(self, name: str) -> bool:
+        """Return whether the question has a word of a name, which may end otherwise (`borders` and `shares border with`)."""
+        asked, own = (
+            {word[:STEM] for word in words_of(text) if not self._words.is_function(word)}
+            for text in (self._question, name)
+        )
+        return not asked.isdisjoint(own)
 
     def _find_mentions(self, machine: Machine) -> Mentions:
         if self._mentions is None:

@@ -35,8 +35,10 @@ from support.tiny_model import (
 )
 
 from refactx.ask.grounded import ground
-from refactx.selection.candidates import SubjectLimits
-from refactx.selection.channel import ChannelOptions
+from refactx.decoding.machine import Machine
+from refactx.decoding.states import InFact
+from refactx.selection.candidates import Property, Subject, SubjectLimits
+from refactx.selection.channel import ChannelOptions, _Meant
 
 
 def texts_of_properties(
@@ -222,3 +224,42 @@ def test_the_best_subject_that_the_question_names_is_compared_too(
 ) -> None:
     near = channel(tiny_index(GRAPH))._nearest(np.array(scores), [n in named for n in range(len(scores))])
     assert near == compared
+
+
+@pytest.mark.parametrize(
+    ("scores", "named", "kept"),
+    [
+        ((-1, -3, -5, -5.5), (), [0, 1, 2]),
+        ((-1, -3, -5, -5.5), (1, 2), [0, 1, 2]),
+        ((-1, -2.5, -3.5, -5), (0, 3), [0, 1, 3]),
+        ((-4, -1, -5.5, -3), (0, 2), [0, 1, 3]),
+    ],
+)
+def test_a_subject_that_the_question_does_not_name_has_to_be_nearer(
+    scores: Sequence[float], named: Sequence[int], kept: list[int]
+) -> None:
+    index = tiny_index(GRAPH)
+    state = Machine(index).begin(0)
+    assert isinstance(state, InFact)
+    meant = [
+        _Meant(Subject(ids=(n,), state=state, is_named=n in named), float(score)) for n, score in enumerate(scores)
+    ]
+    assert [meant.index(one) for one in channel(index)._likely(meant)] == kept
+
+
+class Words:
+    """Queries of a question that has one word of properties."""
+
+    def has_word_of(self, name: str) -> bool:
+        return name == "pin"
+
+
+def test_an_unlikely_property_is_read_if_it_has_a_word_of_the_question() -> None:
+    index = tiny_index(GRAPH)
+    machine, own, encode = Machine(index), channel(index), index.tokenizer.encode
+    some = {"p": -1.0, "q": -7.5, "pin": -9.0, "in": -8.5}
+    found = [Property(subject=0, ids=tuple(encode(f" <{name}>")), own=score) for name, score in some.items()]
+    assert own._worth_reading(machine, found, 0) == found
+    assert not own._worth_reading(machine, found, 1)
+    own.queries = Words()  # type: ignore[assignment]
+    assert own._worth_reading(machine, found, 0) == [found[0], found[1], found[2]]

@@ -104,12 +104,18 @@ class Entry(NamedTuple):
     wanted: bool
 
 
+FAST_IDS, FAR = 64, 450
+"""On a CPU, flash attention reads `FAST_IDS` ids and more with a kernel of its own (GGML_FA_TILE_Q in ggml-cpu). With
+fewer, an id that `FAR` others of its text precede takes twice as long (docs/results/benchmarks.md)."""
+
+
 class Context:
     """`model`: a pointer to a llama.cpp model, whose `owner` is kept alive; `cells`: how many ids it holds.
 
     `vocabulary`: the width of logits. `ids`, `rows`: the most ids and rows of logits of one call of `decode`.
     `exact`: keys and values are float32, without flash attention. Else both round to float16, so that logits after the
-    same ids differ by some 0.001 if these were read in other batches. `adapter`: a pointer to an adapter of LoRA, which
+    same ids differ by some 0.001 if these were read in other batches. `fills`: whether few ids of long texts are read with
+    others in a slot of their own, as many as are fast on a CPU. `adapter`: a pointer to an adapter of LoRA, which
     is freed with the model, or None. Raises ModelError if llama.cpp cannot make the context, or use the adapter.
     """
 
@@ -123,6 +129,7 @@ class Context:
         slots: int = MOST_SLOTS,
         ids: int = IDS_A_PASS,
         exact: bool = False,
+        fills: bool = False,
         adapter: Any = None,
     ) -> None:
         lib = self._lib = library()
@@ -149,8 +156,9 @@ class Context:
             if lib.llama_set_adapters_lora(pointer, adapters, 1, scales):
                 raise ModelError(f"llama.cpp cannot use the adapter: {last_error() or 'no reason given'}")
         self._memory = lib.llama_get_memory(pointer)
-        self.cells, self.slots = int(lib.llama_n_ctx(pointer)), slots
-        self.ids, self.rows, self.exact = int(lib.llama_n_batch(pointer)), slots, exact
+        self._fills = fills and not exact
+        self.cells, self.slots = int(lib.llama_n_ctx(pointer)), slots - self._fills
+        self.ids, self.rows, self.exact = int(lib.llama_n_batch(pointer)), self.slots, exact
         self.vocabulary = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model)))
         self._fill = _Fill(lib, self.ids)
 
@@ -166,10 +174,22 @@ class Context:
         fails otherwise; then some of the entries may have been read.
         """
         last_error()
-        code = int(self._lib.llama_decode(self.pointer, self._fill(entries)))
+        filling = self._filling(entries)
+        code = int(self._lib.llama_decode(self.pointer, self._fill([*entries, *filling])))
+        if filling:
+            self.remove(self.slots)
+            if code == NO_ROOM:
+                code = int(self._lib.llama_decode(self.pointer, self._fill(entries)))
         if code < 0 or code > 1:
             raise ModelError(f"llama.cpp cannot read {len(entries)} ids: {last_error() or f'error {code}'}")
         return code
+
+    def _filling(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return the ids with which entries are read faster than alone."""
+        if not self._fills or sum(1 + one.position / FAR for one in entries) < FAST_IDS:
+            return []
+        missing = min(FAST_IDS, self.ids) - len(entries)
+        return [Entry(entries[0].id, position, (self.slots,), wanted=False) for position in range(missing)]
 
     def logits(self, rows: int) -> Logits:
         """Return the logits after the wanted entries of the last call of `decode`, as a view of llama.cpp's memory."""

@@ -259,6 +259,7 @@ def load(
         cells=max(size, slots),
         threads=threads or cores(),
         slots=slots,
+        fills=not (on_gpu or weights.has_states),
         adapter=weights.adapter,
     )
     weights.check_context(made)

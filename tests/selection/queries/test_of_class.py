@@ -66,3 +66,12 @@ def test_a_class_that_the_predicate_says_is_no_filter() -> None:
     named = mentions_of(["D", "C"])
     named.entities[1:] = [type(named.entities[1])(2, 3, "C", "p", 1.0)]  # type: ignore[index]
     assert "list <D> <p> which <p> <p>" not in {one.line for one in Asked(claims, named, CLASSES).search().of_class()}
+
+
+def test_words_that_begin_alike_are_those_of_the_question() -> None:
+    index = world()
+    asked = answers(index, QUESTION, FakeScore(index.tokenizer, Script(SHORTS, 1.0)), values=99)
+    assert [name for name in ("director of", "short title", "spouse", "which", "did") if asked.has_word_of(name)] == [
+        "director of",
+        "short title",
+    ]
