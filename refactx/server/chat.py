@@ -487,6 +487,7 @@ def chat_router(service: TextService) -> APIRouter:
         form = await form_of(asked.response_format, "response_format", service)
         if form is not None and asked.stop:
             raise bad_request("stop is not for answers in a form, which end by themselves: leave it out", "stop")
+        calls = await calls_of(asked.tools, asked.tool_choice, asked.parallel_tool_calls, whole, service)
         order = Order(
             question=said.question,
             history=said.history,
@@ -494,9 +495,9 @@ def chat_router(service: TextService) -> APIRouter:
             generation=asked.generation(asked.most, service, free=variant == "free"),
             free=variant == "free",
             stop=stop_texts(asked.stop),
-            answer_alone=variant == "answer" or form is not None,
+            answer_alone=form is not None or (variant == "answer" and not (calls is not None and calls.may_reply)),
             form=form,
-            calls=await calls_of(asked.tools, asked.tool_choice, asked.parallel_tool_calls, whole, service),
+            calls=calls,
         )
         if asked.top_logprobs and not asked.logprobs:
             raise bad_request("top_logprobs needs logprobs: give both", "top_logprobs")

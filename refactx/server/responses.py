@@ -329,15 +329,16 @@ def responses_router(service: TextService) -> APIRouter:
         if asked.instructions:
             whole.insert(0, {"role": "system", "content": asked.instructions})
         form = await form_of(None if asked.text is None else asked.text.format, "text.format", service)
+        calls = await calls_of(tools, choice, asked.parallel_tool_calls, whole, service)
         order = Order(
             question=said.question,
             history=said.history,
             system=said.system,
             generation=asked.generation(asked.most, service, free=variant == "free"),
             free=variant == "free",
-            answer_alone=variant == "answer" or form is not None,
+            answer_alone=form is not None or (variant == "answer" and not (calls is not None and calls.may_reply)),
             form=form,
-            calls=await calls_of(tools, choice, asked.parallel_tool_calls, whole, service),
+            calls=calls,
         )
         given: dict[str, Any] = {
             "instructions": asked.instructions,

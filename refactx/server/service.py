@@ -474,11 +474,13 @@ class TextService:
             return own.continuing.write(order.prompt, generation, order.free, stream, stops)
         if order.calls is not None:
             stream.begin(own.asker.stream(put, order.free, think=None))
-            called = own.tools.write(order.calls, generation, stream, stops, free=order.free)
+            replies = order.form is None
+            called = own.tools.write(order.calls, generation, stream, stops, free=order.free, replies=replies)
             if called is not None:
                 calls, text = called
+                has_ended = bool(text.ids) and text.ids[-1] in own.model.ends
                 return Continuation(
-                    reason="tool_calls" if calls else "length",
+                    reason="tool_calls" if calls else "stop" if has_ended else "length",
                     forced_tokens=text.forced,
                     forward_passes=text.passes,
                     calls=tuple(calls),

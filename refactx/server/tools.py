@@ -2,7 +2,8 @@
 
 The model decides whether it calls a tool: where it writes the template's mark of a call, maybe after some text with facts, or
 if a call has to come, the constraint takes over, and llguidance holds name and arguments to the schemas of the tools. A text
-that begins as the JSON of a call is taken for one whose mark is missing. Without a call, an answer with facts follows.
+that begins as the JSON of a call is taken for one whose mark is missing. Without a call, an answer with facts follows;
+after a tool's result, what the model has written is the reply.
 """
 
 import json
@@ -80,6 +81,11 @@ class ToolOrder:
     form: JsonForm
     is_required: bool
     parallel: bool
+
+    @property
+    def may_reply(self) -> bool:
+        """Whether a text without calls is the reply: after a tool's result, unless a call has to come."""
+        return not self.is_required and bool(self.messages[-1]["role"] == "tool")
 
     def form_of(self, name: str, key: str) -> JsonForm:
         """Return the form of a call of one tool. `key`: the name of the field of arguments."""
@@ -262,9 +268,12 @@ class Tools:
         cancelled: Callable[[], bool],
         *,
         free: bool,
+        replies: bool = True,
     ) -> tuple[list[Call], WrittenText] | None:
         """Write calls. Return them and their text; None if the model begins none, or one without its mark whose result it has.
-        `stream`: takes the text before them; `free`: that has no facts.
+
+        `stream`: takes the text before them; `free`: that has no facts; `replies`: a text after a tool's result is the
+        reply, with no calls.
 
         Raises InputError if there is no room for them.
         """
@@ -285,16 +294,15 @@ class Tools:
         )
         said, bare = list[int](), None
         if not order.is_required:
-            begun = self._begun(order, TextRequest(prompt=ids, max_new_tokens=most), writing)
+            replies = replies and order.may_reply
+            begun, bare, written = self._begun(order, TextRequest(prompt=ids, max_new_tokens=most), writing, replies)
             if begun is None:
-                return None
-            said, bare, written = begun
+                return self._reply(ids, written, stream) if replies else None
+            said = begun
         own = None if bare is None else self._own_call(order, bare)
         if own is None:
             if bare is None:
-                for part in ([ids], *([one] for one in said)):
-                    stream.put(np.array(part))
-                stream.end()
+                _pass_on(stream, ids, said)
             request = TextRequest(prompt=[*ids, *said], max_new_tokens=max(1, most - len(said)))
             calls, written = self._held_calls(order, request, bare, replace(writing, free=False))
         else:
@@ -304,6 +312,17 @@ class Tools:
         stream.prompt_tokens = len(ids)
         stream.tokens += len(written.ids)
         return calls, written
+
+    def _reply(
+        self, prompt: Sequence[int], written: WrittenText, stream: CountedStream
+    ) -> tuple[list[Call], WrittenText] | None:
+        """Return a text without calls as the reply; None if it is empty."""
+        said = [number for number in written.ids if number not in self._model.ends]
+        if not self._model.tokenizer.decode(said).strip():
+            return None
+        _pass_on(stream, prompt, said)
+        stream.prompt_tokens, stream.tokens = len(prompt), len(written.ids)
+        return [], written
 
     def _held_calls(
         self, order: ToolOrder, request: TextRequest, bare: re.Match[str] | None, writing: WritingOptions
@@ -335,10 +354,10 @@ class Tools:
         return None if matcher is None or not matcher.can_end else _call(written["name"], written[key])
 
     def _begun(
-        self, order: ToolOrder, request: TextRequest, writing: WritingOptions
-    ) -> tuple[list[int], re.Match[str] | None, WrittenText] | None:
-        """Write a text until it begins a call, or a call without its mark is whole. Return the ids before a mark, the beginning
-        of one without it, and all that was written; None if there is no call."""
+        self, order: ToolOrder, request: TextRequest, writing: WritingOptions, to_end: bool
+    ) -> tuple[list[int] | None, re.Match[str] | None, WrittenText]:
+        """Write a text until it begins a call, or a call without its mark is whole. Return the ids before a mark, None if there
+        is no call, the beginning of one without its mark, and all that was written. `to_end`: a text without calls is whole."""
         mark, names = self._known_marks.opens.strip(), {tool["function"]["name"] for tool in order.tools}
 
         def text_of(ids: Sequence[int]) -> str:
@@ -353,7 +372,7 @@ class Tools:
             text = text_of(ids.tolist())
             bare = bare_in(text)
             if bare is None:
-                return mark in text or len(ids) >= MOST_SAID
+                return mark in text or (len(ids) >= MOST_SAID and not to_end)
             return _json_at(text, bare.end(1)) is not None
 
         written = _written(self._before, request, replace(writing, is_end=begins))
@@ -361,7 +380,7 @@ class Tools:
         said, found, _ = text_of(ids).partition(mark)
         if not found:
             bare = bare_in(said)
-            return None if bare is None else ([], bare, written)
+            return None if bare is None else [], bare, written
         kept = max(n for n in range(len(ids) + 1) if said.startswith(text_of(ids[:n])))
         rest = said[len(text_of(ids[:kept])) :]  # a token may have the end of it and the beginning of the mark
         return [*ids[:kept], *self._encode(rest)], None, written
@@ -377,6 +396,13 @@ class Tools:
 
 _BARE_CALL = re.compile(r'(\s*(?:```\w*\s*)?)\{\s*"name"\s*:\s*"([^"]+)"\s*,\s*"(?:arguments|parameters)"\s*:')
 """The beginning of a call without its mark, as small models write it: what stands before it, and the name of the tool."""
+
+
+def _pass_on(stream: CountedStream, prompt: Sequence[int], said: Sequence[int]) -> None:
+    """Pass a text on that was written before."""
+    for part in (prompt, *([number] for number in said)):
+        stream.put(np.array(part))
+    stream.end()
 
 
 def _json_at(text: str, start: int) -> Any:

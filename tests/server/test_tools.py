@@ -191,6 +191,28 @@ def test_a_text_comes_without_a_call(served: tuple[Running, Script], choice: str
     assert done.message.content == plain.choices[0].message.content
 
 
+@pytest.mark.parametrize("model", ["tiny", "tiny:answer"])
+@pytest.mark.parametrize("text", ["It is 5 degrees.", f"{SAID}\n" + 12 * "It is 5 degrees. " + "Bye."])
+def test_after_a_result_a_text_without_a_call_is_the_reply(
+    served: tuple[Running, Script], text: str, model: str
+) -> None:
+    server, script = served
+    call = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Bern"}'}}
+    result = {"role": "tool", "tool_call_id": "c", "content": "5 degrees"}
+    history = [*said("How?"), {"role": "assistant", "content": None, "tool_calls": [call]}, result]
+    arguments = {"name": "weather", "arguments": {"city": "Bern"}}
+    whole = [*said("How?"), {"role": "assistant", "tool_calls": [{**call, "function": arguments}]}, result]
+    say(script, text, whole)
+    done, calls = called(server, model=model, messages=history, max_tokens=900)
+    assert (done.message.content, calls, done.finish_reason) == (text, [], "stop")
+    assert [one["text"] for one in done.message.refactx["facts"]] == ["<Ann> <p> <b> ."] * (SAID in text)
+    asked = {"model": model, "messages": history, "tools": TOOLS, "max_tokens": 5}
+    (cut,) = server.post("/v1/chat/completions", asked).json()["choices"]
+    assert (text.startswith(cut["message"]["content"]), cut["finish_reason"]) == (True, "length")
+    say(script, f"{text}\n{ADD}", whole)
+    assert called(server, model=model, messages=history, max_tokens=900)[1] == [("add", {"a": 1, "b": 22})]
+
+
 def test_results_of_calls_are_part_of_what_is_asked(served: tuple[Running, Script]) -> None:
     server, script = served
     call = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Bern"}'}}
