@@ -1,7 +1,7 @@
-"""`python -m bench.reads GGUF INDEX QUESTIONS`: for what a question's ids are read by llama.cpp, and how long that takes.
+"""`python -m bench.reads GGUF INDEX QUESTIONS`: what llama.cpp reads for a question, and how long that takes.
 
-Passes, ids and seconds of the model, a question: for the text itself, for names, for properties, and for the question
-after facts and after queries. The first question is left out, since it reads the examples.
+The mean passes, ids and seconds a question: for the text itself, for the choice of names and of properties, and for the
+likelihoods of the question after facts and after queries. The first question is left out, since it reads the examples.
 """
 
 import time
@@ -76,6 +76,7 @@ def main(gguf: str, index: str, questions: Path, limit: int, most: int) -> None:
     some = [question.text for question in choose_questions(read_questions(questions), "tune", (), limit + 1)]
     reads = Reads()
     reads.install()
+    started, count = 0.0, max(1, len(some) - 1)
     with open_index(index) as opened:
         model = load_language_model(gguf, opened, EngineOptions(engine="llamacpp"))
         asker = Asker(model, model.tokenizer, opened)
@@ -85,8 +86,8 @@ def main(gguf: str, index: str, questions: Path, limit: int, most: int) -> None:
                 started = time.perf_counter()
             asker.ask(question, max_new_tokens=most)
     for name, (passes, ids, seconds) in sorted(reads.spent.items()):
-        click.echo(f"{name:<24} passes {passes / limit:6.2f}  ids {ids / limit:7.1f}  s {seconds / limit:6.2f}")
-    click.echo(f"seconds a question {(time.perf_counter() - started) / limit:.2f}")
+        click.echo(f"{name:<24} passes {passes / count:6.2f}  ids {ids / count:7.1f}  s {seconds / count:6.2f}")
+    click.echo(f"seconds a question {(time.perf_counter() - started) / count:.2f}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ share of the facts. A few passes score all of them. Everything written still com
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +48,8 @@ class ChannelOptions:
     of a name; `prior`, the logarithm of a subject's share of the facts.
 
     Subjects: `candidates`, limits on the candidates; `doubtful`: a subject is not scored with the question if its other
-    terms are this much below the best subject's; `unnamed`: the same for one that the question does not name, below the
-    best one that it names; `meant`: how many of the best subjects have their properties compared;
+    terms are this much below the best subject's; `unnamed`: in the first fact, the same for one that the question does not
+    name, below the best one that it names; `meant`: how many of the best subjects have their properties compared;
     `within`: only those whose scores are at most this much below the best; `named`: the same for the best one that the
     question names, which comes besides.
 
@@ -178,9 +178,12 @@ class Channel:
             known = [_Meant(Subject(ids=(), state=state))]
             return (yield from self._best_property(machine, known, exhausted, reading, continuations))
         meant: dict[IdPath, _Meant] = {}
-        found = yield from find_subjects(machine, state, reading.position, continuations, weights.candidates, named)
+        limits = weights.candidates if not state.facts else replace(weights.candidates, unnamed=math.inf)
+        found = yield from find_subjects(machine, state, reading.position, continuations, limits, named)
+        is_named = {one.ids for one in found if one.is_named}  # by one of the names that lead to it
         for one in found:
-            candidate = _Meant(one, weights.name * one.own + weights.prior * math.log(one.share))
+            subject = replace(one, is_named=one.ids in is_named)
+            candidate = _Meant(subject, weights.name * one.own + weights.prior * math.log(one.share))
             meant[one.ids] = max(candidate, meant.get(one.ids, candidate), key=lambda way: way.score)
         if not meant:
             return ()
@@ -190,15 +193,15 @@ class Channel:
             if (after := one.subject.state).children.total
             != sum(left for path, left in exhausted.items() if path[: len(after.prefix)] == after.prefix)
         ]
-        likely = self._likely(fresh or list(meant.values()))
+        likely = self._likely(fresh or list(meant.values()), is_first=not state.facts)
         return (yield from self._best_property(machine, likely, exhausted, reading, continuations))
 
-    def _likely(self, meant: Sequence[_Meant]) -> list[_Meant]:
-        """Return the subjects that are not far below the best without the question: nearer if the question has names, but
-        not theirs."""
+    def _likely(self, meant: Sequence[_Meant], *, is_first: bool) -> list[_Meant]:
+        """Return the subjects that are not far below the best without the question: of the first fact, nearer if the question
+        has names, but not theirs. (A later one may be about what an earlier one has led to.)"""
         least = max(one.score for one in meant) - self._options.doubtful
         named = max((one.score for one in meant if one.subject.is_named), default=-math.inf)
-        least_unnamed = max(least, named - self._options.unnamed)
+        least_unnamed = max(least, named - self._options.unnamed) if is_first else least
         return [one for one in meant if one.score >= (least if one.subject.is_named else least_unnamed)]
 
     def _best_property(

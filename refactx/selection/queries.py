@@ -491,7 +491,7 @@ class QuerySearch:
         return found
 
     def _filtered(self, base: Base, query: Query, conditions: Sequence[Condition]) -> list[Way]:
-        """Return a query with filters by other entities that the question names."""
+        """Return the queries that a query becomes by filters with other entities that the question names."""
         ways: list[Way] = []
         for some in (*((one,) for one in conditions), *self._conditions.pairs(conditions)):
             named = [one.mention for one in some]

@@ -479,7 +479,9 @@ class TextService:
             if called is not None:
                 calls, text = called
                 has_ended = bool(text.ids) and text.ids[-1] in own.model.ends
+                is_reply = order.calls.may_reply and not calls
                 return Continuation(
+                    answer=own.model.tokenizer.decode(text.ids, skip_special_tokens=True).strip() if is_reply else "",
                     reason="tool_calls" if calls else "stop" if has_ended else "length",
                     forced_tokens=text.forced,
                     forward_passes=text.passes,

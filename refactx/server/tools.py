@@ -32,7 +32,8 @@ from refactx.tree.tree import NO_TOKENS, Tokens
 
 MOST_TOOLS = 128
 MOST_SAID = 64
-"""The most ids before a call. If none begins within them, they are not shown, and the answer with facts is written."""
+"""The most ids before a call. If none begins within them, they are not shown, and the answer with facts is written;
+after a tool's result, they go on to their end. A mark of a call has fewer."""
 NAME = r"^[A-Za-z0-9_-]{1,64}$"
 
 
@@ -291,6 +292,7 @@ class Tools:
             free=free,
             sampling=options.sampling,
             cancelled=cancelled,
+            max_facts=options.max_facts,
         )
         said, bare = list[int](), None
         if not order.is_required:
@@ -369,11 +371,10 @@ class Tools:
             return found if found is not None and found[2] in names else None
 
         def begins(ids: NDArray[np.int64]) -> bool:
-            text = text_of(ids.tolist())
-            bare = bare_in(text)
+            bare = bare_in(text_of(ids[:MOST_SAID].tolist()))
             if bare is None:
-                return mark in text or (len(ids) >= MOST_SAID and not to_end)
-            return _json_at(text, bare.end(1)) is not None
+                return mark in text_of(ids[-MOST_SAID:].tolist()) or (len(ids) >= MOST_SAID and not to_end)
+            return _json_at(text_of(ids.tolist()), bare.end(1)) is not None
 
         written = _written(self._before, request, replace(writing, is_end=begins))
         ids = written.ids

@@ -244,7 +244,9 @@ def test_a_subject_that_the_question_does_not_name_has_to_be_nearer(
     meant = [
         _Meant(Subject(ids=(n,), state=state, is_named=n in named), float(score)) for n, score in enumerate(scores)
     ]
-    assert [meant.index(one) for one in channel(index)._likely(meant)] == kept
+    assert [meant.index(one) for one in channel(index)._likely(meant, is_first=True)] == kept
+    later = channel(index)._likely(meant, is_first=False)
+    assert later == [one for one in meant if one.score >= max(scores) - ChannelOptions().doubtful]
 
 
 class Words:

@@ -205,9 +205,11 @@ def test_after_a_result_a_text_without_a_call_is_the_reply(
     say(script, text, whole)
     done, calls = called(server, model=model, messages=history, max_tokens=900)
     assert (done.message.content, calls, done.finish_reason) == (text, [], "stop")
+    assert done.message.refactx["answer"] == text
     assert [one["text"] for one in done.message.refactx["facts"]] == ["<Ann> <p> <b> ."] * (SAID in text)
     asked = {"model": model, "messages": history, "tools": TOOLS, "max_tokens": 5}
     (cut,) = server.post("/v1/chat/completions", asked).json()["choices"]
+    assert cut["message"]["content"]
     assert (text.startswith(cut["message"]["content"]), cut["finish_reason"]) == (True, "length")
     say(script, f"{text}\n{ADD}", whole)
     assert called(server, model=model, messages=history, max_tokens=900)[1] == [("add", {"a": 1, "b": 22})]

@@ -104,9 +104,10 @@ class Entry(NamedTuple):
     wanted: bool
 
 
-FAST_IDS, FAR = 64, 450
+FAST_IDS, FAR, FEW_IDS = 64, 450, 24
 """On a CPU, flash attention reads `FAST_IDS` ids and more with a kernel of its own (GGML_FA_TILE_Q in ggml-cpu). With
-fewer, an id that `FAR` others of its text precede takes twice as long (docs/results/benchmarks.md)."""
+fewer, an id that `FAR` others of its text precede takes twice as long; less than `FEW_IDS` are faster alone in any case
+(docs/results/benchmarks.md)."""
 
 
 class Context:
@@ -156,7 +157,7 @@ class Context:
             if lib.llama_set_adapters_lora(pointer, adapters, 1, scales):
                 raise ModelError(f"llama.cpp cannot use the adapter: {last_error() or 'no reason given'}")
         self._memory = lib.llama_get_memory(pointer)
-        self._fills = fills and not exact
+        self._fills = fills and not exact and slots > 1
         self.cells, self.slots = int(lib.llama_n_ctx(pointer)), slots - self._fills
         self.ids, self.rows, self.exact = int(lib.llama_n_batch(pointer)), self.slots, exact
         self.vocabulary = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model)))
@@ -174,19 +175,21 @@ class Context:
         fails otherwise; then some of the entries may have been read.
         """
         last_error()
-        filling = self._filling(entries)
-        code = int(self._lib.llama_decode(self.pointer, self._fill([*entries, *filling])))
+        code, filling = NO_ROOM, self._filling(entries)
         if filling:
-            self.remove(self.slots)
-            if code == NO_ROOM:
-                code = int(self._lib.llama_decode(self.pointer, self._fill(entries)))
+            try:
+                code = int(self._lib.llama_decode(self.pointer, self._fill([*entries, *filling])))
+            finally:
+                self.remove(self.slots)
+        if code == NO_ROOM:
+            code = int(self._lib.llama_decode(self.pointer, self._fill(entries)))
         if code < 0 or code > 1:
             raise ModelError(f"llama.cpp cannot read {len(entries)} ids: {last_error() or f'error {code}'}")
         return code
 
     def _filling(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return the ids with which entries are read faster than alone."""
-        if not self._fills or sum(1 + one.position / FAR for one in entries) < FAST_IDS:
+        if not self._fills or len(entries) < FEW_IDS or sum(1 + one.position / FAR for one in entries) < FAST_IDS:
             return []
         missing = min(FAST_IDS, self.ids) - len(entries)
         return [Entry(entries[0].id, position, (self.slots,), wanted=False) for position in range(missing)]

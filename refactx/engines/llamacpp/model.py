@@ -234,9 +234,9 @@ def load(
     `texts`: how many texts are written at once; `context`: how many ids all of them and their trees can have, by
     default 5,376 a text, or as many as fit into the half of the free memory (`engine.capacity` says how many).
     `gpu_layers`: how many layers are on the GPU, if llama.cpp was built for one: by default all. `threads`: by default
-    one a physical core. `slots`: the most sequences and leaves of trees, at most 256. `keep_prefixes`: whether what
-    `engine.prefill` reads is kept in the user's cache folder, where the next process finds it. `adapter`: a GGUF file of
-    LoRA for this model.
+    one a physical core. `slots`: the most sequences and leaves of trees, at most 256, of which a CPU uses one itself.
+    `keep_prefixes`: whether what `engine.prefill` reads is kept in the user's cache folder, where the next process
+    finds it. `adapter`: a GGUF file of LoRA for this model.
 
         model = load("qwen2.5-1.5b-instruct-q4_k_m.gguf")
         sequence = model.engine.prefill([1, 2, 3])

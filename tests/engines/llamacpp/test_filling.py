@@ -9,7 +9,7 @@ from support.llamacpp.twins import plain_logits, tiny_llamacpp
 pytest.importorskip("llama_cpp")
 
 from refactx.engines.llamacpp import Context
-from refactx.engines.llamacpp.library import FAST_IDS, NO_ROOM, Entry
+from refactx.engines.llamacpp.library import FAST_IDS, FEW_IDS, NO_ROOM, Entry
 
 TEXT = [5 + n % 90 for n in range(256)]
 FAR, BEGIN = 40, 120
@@ -44,7 +44,7 @@ def entries(start: int, stop: int) -> list[Entry]:
 
 
 @pytest.mark.parametrize(
-    ("count", "filled"), [(1, False), (FAST_IDS // 2, True), (FAST_IDS - 1, True), (FAST_IDS, False)]
+    ("count", "filled"), [(1, False), (FEW_IDS - 1, False), (FEW_IDS, True), (FAST_IDS - 1, True), (FAST_IDS, False)]
 )
 def test_few_ids_far_in_a_text_are_read_with_others_and_nobody_sees_those(
     read: list[int], count: int, filled: bool

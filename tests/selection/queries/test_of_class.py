@@ -39,6 +39,16 @@ def test_lists_of_a_class_have_members_and_a_filter_apart_from_the_start(asked: 
             assert HUB in str(error)
 
 
+def test_after_a_fact_nothing_is_scored_if_no_query_can_follow() -> None:
+    index = world()
+    score = FakeScore(index.tokenizer, Script(SHORTS, 20.0))
+    found = answers(index, "Who is the spouse of Stanley Kubrick?", score, values=99)
+    state = index.machine.run(index.tokenizer.encode(f"Fact:{verbalise(KUBRICK, 'spouse', 'Christiane (n)')} .\n"), 0)
+    assert isinstance(state, Free)
+    assert not index.run(found.after_fact(index.machine, state, TreeReading.ROWS, 5.0))
+    assert score.asked == []
+
+
 def after(confidence: float | None, weight: float = 20.0) -> str:
     """What follows a fact that does not fit, given how much likelier than no fact it makes the question."""
     index = world()
