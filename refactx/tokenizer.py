@@ -73,7 +73,7 @@ class FactTokenizer:
 
         Added tokens are left out on purpose: Qwen2.5 and Qwen3 differ in nothing else, and share an index.
         """
-        return self._digest(lambda normaliser: normaliser)
+        return self._digest()
 
     @cached_property
     def fingerprint_of_facts(self) -> str:
@@ -81,12 +81,13 @@ class FactTokenizer:
 
         Of one Qwen2, the GGUF file has no normaliser, and the tokenizer of Transformers has NFC.
         """
-        return self._digest(_without_nfc)
+        return self._digest(without_nfc=True)
 
-    def _digest(self, normaliser_of: Callable[[Any], Any]) -> str:
+    def _digest(self, *, without_nfc: bool = False) -> str:
         form = json.loads(self._plain.to_str())  # canonical: the library writes every field with its default
-        decisive = {part: form[part] for part in ("pre_tokenizer", "model")}
-        decisive["normalizer"] = normaliser_of(form["normalizer"])
+        decisive = {part: form[part] for part in ("normalizer", "pre_tokenizer", "model")}
+        if without_nfc:
+            decisive["normalizer"] = _without_nfc(form["normalizer"])
         return hashlib.sha256(json.dumps(decisive, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
     @cached_property

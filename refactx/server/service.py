@@ -477,11 +477,10 @@ class TextService:
             replies = order.form is None
             called = own.tools.write(order.calls, generation, stream, stops, free=order.free, replies=replies)
             if called is not None:
-                calls, text = called
-                has_ended = bool(text.ids) and text.ids[-1] in own.model.ends
-                is_reply = order.calls.may_reply and not calls
+                calls, text = called.calls, called.written
+                has_ended = bool(called.reply) and text.ids[-1] in own.model.ends
                 return Continuation(
-                    answer=own.model.tokenizer.decode(text.ids, skip_special_tokens=True).strip() if is_reply else "",
+                    answer=called.reply,
                     reason="tool_calls" if calls else "stop" if has_ended else "length",
                     forced_tokens=text.forced,
                     forward_passes=text.passes,

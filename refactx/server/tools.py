@@ -103,6 +103,15 @@ class ToolOrder:
         return (call.name, json.loads(call.arguments)) in made
 
 
+@dataclass(frozen=True, slots=True)
+class CalledText:
+    """A text with `calls`, as it was `written`; or without any, a `reply`."""
+
+    calls: Sequence[Call]
+    written: WrittenText
+    reply: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallMarks:
     """How a chat template writes calls: the text before the first, between two and after the last, and the name of the field
@@ -270,11 +279,11 @@ class Tools:
         *,
         free: bool,
         replies: bool = True,
-    ) -> tuple[list[Call], WrittenText] | None:
-        """Write calls. Return them and their text; None if the model begins none, or one without its mark whose result it has.
+    ) -> CalledText | None:
+        """Write calls. None: the model begins none, or one without its mark whose result it has.
 
         `stream`: takes the text before them; `free`: that has no facts; `replies`: a text after a tool's result is the
-        reply, with no calls.
+        reply, and if the model begins a call again there, what it writes without tools. None: it is empty.
 
         Raises InputError if there is no room for them.
         """
@@ -294,9 +303,8 @@ class Tools:
             cancelled=cancelled,
             max_facts=options.max_facts,
         )
-        said, bare = list[int](), None
+        said, bare, replies = list[int](), None, replies and order.may_reply
         if not order.is_required:
-            replies = replies and order.may_reply
             begun, bare, written = self._begun(order, TextRequest(prompt=ids, max_new_tokens=most), writing, replies)
             if begun is None:
                 return self._reply(ids, written, stream) if replies else None
@@ -310,21 +318,24 @@ class Tools:
         else:
             calls = [own]
         if bare is not None and any(map(order.is_answered, calls)):
-            return None
+            if not replies:
+                return None
+            ids = conversation_ids(tokenizer, order.messages)
+            request = TextRequest(prompt=ids, max_new_tokens=most)
+            return self._reply(ids, _written(self._before, request, replace(writing, is_end=lambda _: False)), stream)
         stream.prompt_tokens = len(ids)
         stream.tokens += len(written.ids)
-        return calls, written
+        return CalledText(calls, written)
 
-    def _reply(
-        self, prompt: Sequence[int], written: WrittenText, stream: CountedStream
-    ) -> tuple[list[Call], WrittenText] | None:
+    def _reply(self, prompt: Sequence[int], written: WrittenText, stream: CountedStream) -> CalledText | None:
         """Return a text without calls as the reply; None if it is empty."""
         said = [number for number in written.ids if number not in self._model.ends]
-        if not self._model.tokenizer.decode(said).strip():
+        text: str = self._model.tokenizer.decode(said).strip()
+        if not text:
             return None
         _pass_on(stream, prompt, said)
         stream.prompt_tokens, stream.tokens = len(prompt), len(written.ids)
-        return [], written
+        return CalledText([], written, text)
 
     def _held_calls(
         self, order: ToolOrder, request: TextRequest, bare: re.Match[str] | None, writing: WritingOptions

@@ -211,6 +211,13 @@ def test_after_a_result_a_text_without_a_call_is_the_reply(
     (cut,) = server.post("/v1/chat/completions", asked).json()["choices"]
     assert cut["message"]["content"]
     assert (text.startswith(cut["message"]["content"]), cut["finish_reason"]) == (True, "length")
+    tokenizer = chat_tokenizer(TEMPLATE)  # a call that is begun again, and what follows the prompt without tools
+    starts = [len(conversation_ids(tokenizer, whole, tools=tools)) for tools in ((), TOOLS)]
+    said_, again = (tokenizer.encode(one, add_special_tokens=False) for one in ("It is 5.", json.dumps(arguments)))
+    script.start, script.then = starts[0], tokenizer.eos_token_id
+    script.ids = [*said_, *[script.then] * (starts[1] - starts[0] - len(said_)), *again]
+    done, calls = called(server, model=model, messages=history)
+    assert (done.message.content, calls, done.finish_reason) == ("It is 5.", [], "stop")
     say(script, f"{text}\n{ADD}", whole)
     assert called(server, model=model, messages=history, max_tokens=900)[1] == [("add", {"a": 1, "b": 22})]
 

@@ -161,7 +161,7 @@ class Context:
         self.cells, self.slots = int(lib.llama_n_ctx(pointer)), slots - self._fills
         self.ids, self.rows, self.exact = int(lib.llama_n_batch(pointer)), self.slots, exact
         self.vocabulary = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model)))
-        self._fill = _Fill(lib, self.ids)
+        self._batch = _Batch(lib, self.ids)
 
     @property
     def has_memory(self) -> bool:
@@ -178,11 +178,11 @@ class Context:
         code, filling = NO_ROOM, self._filling(entries)
         if filling:
             try:
-                code = int(self._lib.llama_decode(self.pointer, self._fill([*entries, *filling])))
+                code = int(self._lib.llama_decode(self.pointer, self._batch([*entries, *filling])))
             finally:
                 self.remove(self.slots)
         if code == NO_ROOM:
-            code = int(self._lib.llama_decode(self.pointer, self._fill(entries)))
+            code = int(self._lib.llama_decode(self.pointer, self._batch(entries)))
         if code < 0 or code > 1:
             raise ModelError(f"llama.cpp cannot read {len(entries)} ids: {last_error() or f'error {code}'}")
         return code
@@ -237,7 +237,7 @@ def _address(array: NDArray[np.uint8]) -> Any:
     return ctypes.cast(array.ctypes.data, ctypes.POINTER(ctypes.c_uint8))
 
 
-class _Fill:
+class _Batch:
     """A `llama_batch` over arrays of numpy, which are allocated once."""
 
     def __init__(self, lib: Any, size: int) -> None:
