@@ -139,13 +139,13 @@ class _Change:
                 sources, self.wikipedia, self.resources.workers, encoding=tables.encoding, labels=tables.labels
             )
             clock, bars = Clock(), ProgressBars(self.resources.progress)
-            if self.tokenizer is not None and self.tokenizer.fingerprint != entry.fingerprint:
+            index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
+            own_tokenizer = index.tokenizer  # before the sources, so that a damaged one is reported at once
+            if self.tokenizer is not None and self.tokenizer.fingerprint_of_facts != own_tokenizer.fingerprint_of_facts:
                 raise TokenizerMismatchError(
                     f"index {entry.name!r} was built for tokenizer {entry.tokenizer}, and another one was given: "
                     "leave out --tokenizer, since a change uses the index's own"
                 )
-            index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES, tokenizer=self.tokenizer)
-            own_tokenizer = index.tokenizer  # before the sources, so that a damaged one is reported at once
             hubs = read_hubs(connection, entry.id)
             steps = self._steps(connection, entry, folder, inputs, hubs)
             knowledge = steps.knowledge_base(clock, self.resources)

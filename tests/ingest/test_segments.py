@@ -107,6 +107,16 @@ def test_the_account_of_an_index_has_its_changes(living: LivingIndex) -> None:
     assert found.report["facts"] == len(FIRST), "the account of the ingest stays"
 
 
+def test_a_tokenizer_that_writes_facts_alike_is_the_same_for_a_change(living: LivingIndex) -> None:
+    """The GGUF file of a model may have no normaliser where its folder has NFC, in which facts are."""
+    from refactx.tokenizer import FactTokenizer
+
+    form = json.loads(tiny_fact_tokenizer().serialized)
+    with_nfc = FactTokenizer(json.dumps({**form, "normalizer": {"type": "NFC"}}))
+    assert living.append_from(living.source(MORE), tokenizer=with_nfc).facts == len(MORE)
+    check(living, FIRST + MORE, FIRST + MORE)
+
+
 @pytest.mark.long
 def test_another_tokenizer_or_name_is_an_error(living: LivingIndex, smollm2_folder: Path) -> None:
     from refactx.tokenizer import FactTokenizer
