@@ -16,7 +16,7 @@ from refactx.ask.checked import ONLY_CHATS, CheckedAsker, untaken
 from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Generation
 from refactx.errors import InputError
 from refactx.options import options_of
-from refactx.server.conversation import Message, conversation, with_results
+from refactx.server.conversation import Conversation, Message, conversation, with_results
 from refactx.server.forms import Format, JsonForm
 from refactx.server.http import bad_request, no_model
 from refactx.server.service import Order, TextService
@@ -460,16 +460,20 @@ async def calls_of(
     choice: Choice | None,
     parallel: bool | None,
     messages: Sequence[Mapping[str, Any]],
+    said: Conversation,
     service: TextService,
 ) -> ToolOrder | None:
-    """Return the calls that may be made, None for none. Raise ApiError (400) for tools that cannot be called."""
+    """Return the calls that may be made, None for none. `said`: what the messages say, without tools.
+
+    Raises ApiError (400) for tools that cannot be called.
+    """
     if not tools and (choice == "required" or isinstance(choice, NamedTool)):
         raise bad_request("tool_choice asks for a call, but there are no tools: give some", "tools")
     if not tools or choice == "none":
         return None
     known = service.scoring("tools").tools
     found: ToolOrder = await service.look_up(
-        lambda: known.order(tools, choice or "auto", messages, parallel=parallel is not False)
+        lambda: known.order(tools, choice or "auto", messages, said, parallel=parallel is not False)
     )
     return found
 
@@ -487,7 +491,7 @@ def chat_router(service: TextService) -> APIRouter:
         form = await form_of(asked.response_format, "response_format", service)
         if form is not None and asked.stop:
             raise bad_request("stop is not for answers in a form, which end by themselves: leave it out", "stop")
-        calls = await calls_of(asked.tools, asked.tool_choice, asked.parallel_tool_calls, whole, service)
+        calls = await calls_of(asked.tools, asked.tool_choice, asked.parallel_tool_calls, whole, said, service)
         order = Order(
             question=said.question,
             history=said.history,

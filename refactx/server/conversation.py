@@ -58,6 +58,14 @@ class Conversation:
     history: tuple[Example, ...] = ()
     system: str = ""
 
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The conversation as chat templates take it."""
+        said = [("system", self.system)] if self.system else []
+        for turn in self.history:
+            said += [("user", turn.question), ("assistant", turn.answer)]
+        return [{"role": role, "content": text} for role, text in (*said, ("user", self.question))]
+
 
 TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
@@ -96,8 +104,8 @@ def conversation(messages: Iterable[Message], field: str, instructions: str = ""
 
 
 def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message], list[dict[str, Any]]]:
-    """Return a conversation without tools, in which results of calls follow what the user said, and the same one as chat
-    templates with tools take it. `field`: the name of the messages, for errors.
+    """Return a conversation without tools, in which results of calls stand before what the user said, and the same one as
+    chat templates with tools take it. `field`: the name of the messages, for errors.
 
     Raises ApiError (400) for a result of no call, and for arguments that are no JSON.
 
@@ -105,9 +113,10 @@ def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message]
     >>> said = [Message(role="user", content="How?"), Message(role="assistant", tool_calls=[call]),
     ...         Message(role="tool", tool_call_id="c", content="5")]
     >>> [message.content for message in with_results(said, "messages")[0]]
-    ['How?', 'The result of f({}): 5']
+    ['The result of f({}): 5', 'How?']
     """
     plain, whole, calls = list[Message](), list[dict[str, Any]](), dict[str, CalledFunction]()
+    asked = 0  # the place of what the user said last
     for number, message in enumerate(messages):
         place = f"{field}.{number}"
         text, role = _text(message, place), "system" if message.role == "developer" else message.role
@@ -118,7 +127,8 @@ def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message]
                 found = f"{place}.tool_call_id is {message.tool_call_id!r}"
                 raise bad_request(f"{found}, the id of no earlier call: give that of one", f"{place}.tool_call_id")
             said = f"The result of {call.name}({call.arguments}): {text}"
-            plain.append(Message(role="user", content=said))
+            plain.insert(asked, Message(role="user", content=said))
+            asked += 1
             turn["name"] = call.name
         elif message.tool_calls:
             calls |= {one.id: one.function for one in message.tool_calls}
@@ -134,6 +144,7 @@ def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message]
                 turn["content"] = "\n\n".join(filter(None, (before["content"], text)))
                 turn["tool_calls"] = [*before.get("tool_calls", ()), *turn["tool_calls"]]
         else:
+            asked = len(plain) if role == "user" else asked
             plain.append(message)
         whole.append(turn)
     return plain, whole

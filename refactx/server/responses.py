@@ -329,7 +329,7 @@ def responses_router(service: TextService) -> APIRouter:
         if asked.instructions:
             whole.insert(0, {"role": "system", "content": asked.instructions})
         form = await form_of(None if asked.text is None else asked.text.format, "text.format", service)
-        calls = await calls_of(tools, choice, asked.parallel_tool_calls, whole, service)
+        calls = await calls_of(tools, choice, asked.parallel_tool_calls, whole, said, service)
         order = Order(
             question=said.question,
             history=said.history,

@@ -2,16 +2,17 @@
 
 The model decides whether it calls a tool: where it writes the template's mark of a call, maybe after some text with facts, or
 if a call has to come, the constraint takes over, and llguidance holds name and arguments to the schemas of the tools. A text
-that begins as the JSON of a call is taken for one whose mark is missing. Without a call, an answer with facts follows;
+that begins as the JSON of calls is taken for calls whose mark is missing. Without a call, an answer with facts follows;
 after a tool's result, what the model has written is the reply.
 """
 
 import json
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import takewhile
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOp
 from refactx.decoding.states import Constraint, FactSource
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError
+from refactx.server.conversation import Conversation
 from refactx.server.forms import Forms, JsonForm
 from refactx.server.http import bad_request
 from refactx.server.texts import Call, CountedStream
@@ -74,10 +76,12 @@ Choice = Literal["none", "auto", "required"] | NamedTool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOrder:
-    """The calls that a text may be. `messages`: the conversation, as chat templates take it; `tools`: those that the prompt
-    has; `form`: that of one call; `is_required`: one has to come; `parallel`: several may."""
+    """The calls that a text may be. `messages`: the conversation, as chat templates take it; `plain`: the same without tools,
+    results in words; `tools`: those that the prompt has; `form`: that of one call; `is_required`: one has to come;
+    `parallel`: several may."""
 
     messages: Sequence[Mapping[str, Any]]
+    plain: Sequence[Mapping[str, str]]
     tools: Sequence[Mapping[str, Any]]
     form: JsonForm
     is_required: bool
@@ -93,14 +97,20 @@ class ToolOrder:
         functions = (Function.model_validate(tool["function"]) for tool in self.tools)
         return _form({one.name: one for one in functions if one.name == name}, key)
 
-    def is_answered(self, call: Call) -> bool:
-        """Whether the result of a call stands after what the user said last."""
+    def is_new(self, call: Call) -> bool:
+        """Whether a call is to be made that a model begins without its mark: its result does not stand after what the user
+        said last; and after a result, its arguments stand in the conversation or the tools, since small models invent more.
+        """
         made = list[tuple[str, Any]]()
         for message in self.messages:
             if message["role"] == "user":
                 made.clear()
             made += [(one["function"]["name"], one["function"]["arguments"]) for one in message.get("tool_calls", ())]
-        return (call.name, json.loads(call.arguments)) in made
+        arguments = json.loads(call.arguments)
+        if (call.name, arguments) in made:
+            return False
+        said = "\n".join([*(message["content"] or "" for message in self.messages), json.dumps(self.tools)]).casefold()
+        return not self.may_reply or all(str(value).casefold() in said for value in _values(arguments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +256,18 @@ class Tools:
         return self.marks
 
     def order(
-        self, tools: Sequence[Tool], choice: Choice, messages: Sequence[Mapping[str, Any]], *, parallel: bool
+        self,
+        tools: Sequence[Tool],
+        choice: Choice,
+        messages: Sequence[Mapping[str, Any]],
+        said: Conversation,
+        *,
+        parallel: bool,
     ) -> ToolOrder:
-        """Return the calls that a request may have. Raise ApiError (400) if its tools cannot be called."""
+        """Return the calls that a request may have. `said`: what the messages say, without tools.
+
+        Raises ApiError (400) if the tools cannot be called.
+        """
         key = self._known_marks.arguments
         functions = {tool.function.name: tool.function for tool in tools}
         if len(functions) < len(tools) or len(tools) > MOST_TOOLS:
@@ -262,8 +281,10 @@ class Tools:
                 )
         form = _form({name: functions[name] for name in chosen}, key)
         self._forms.check(form)
+        clean = partial(without_control, self._model.tokenizer)
         return ToolOrder(
-            messages=[{**one, "content": without_control(self._model.tokenizer, one["content"])} for one in messages],
+            messages=[{**one, "content": clean(one["content"])} for one in messages],
+            plain=[{**one, "content": clean(one["content"])} for one in said.messages],
             tools=[tool.model_dump(exclude_none=True) for tool in tools],
             form=form,
             is_required=choice != "auto",
@@ -280,10 +301,10 @@ class Tools:
         free: bool,
         replies: bool = True,
     ) -> CalledText | None:
-        """Write calls. None: the model begins none, or one without its mark whose result it has.
+        """Write calls. None: the model begins none, or some without their mark that are not new.
 
         `stream`: takes the text before them; `free`: that has no facts; `replies`: a text after a tool's result is the
-        reply, and if the model begins a call again there, what it writes without tools. None: it is empty.
+        reply; if it is empty, or such calls, then what the model writes without tools. None: that is empty, too.
 
         Raises InputError if there is no room for them.
         """
@@ -304,28 +325,35 @@ class Tools:
             max_facts=options.max_facts,
         )
         said, bare, replies = list[int](), None, replies and order.may_reply
+        request = TextRequest(prompt=ids, max_new_tokens=most)
         if not order.is_required:
-            begun, bare, written = self._begun(order, TextRequest(prompt=ids, max_new_tokens=most), writing, replies)
+            begun, bare, written = self._begun(order, request, writing, replies)
+            if begun is None and replies:
+                return self._reply(ids, written, stream) or self._plain_reply(order, most, writing, stream)
             if begun is None:
-                return self._reply(ids, written, stream) if replies else None
+                return None
             said = begun
-        own = None if bare is None else self._own_call(order, bare)
-        if own is None:
+        calls = [] if bare is None else self._own_calls(order, bare)
+        if not calls:
             if bare is None:
                 _pass_on(stream, ids, said)
             request = TextRequest(prompt=[*ids, *said], max_new_tokens=max(1, most - len(said)))
             calls, written = self._held_calls(order, request, bare, replace(writing, free=False))
-        else:
-            calls = [own]
-        if bare is not None and any(map(order.is_answered, calls)):
-            if not replies:
-                return None
-            ids = conversation_ids(tokenizer, order.messages)
-            request = TextRequest(prompt=ids, max_new_tokens=most)
-            return self._reply(ids, _written(self._before, request, replace(writing, is_end=lambda _: False)), stream)
+        if bare is not None:
+            made, calls = calls, [*filter(order.is_new, calls)]
+            if made and not calls:
+                return self._plain_reply(order, most, writing, stream) if replies else None
         stream.prompt_tokens = len(ids)
         stream.tokens += len(written.ids)
         return CalledText(calls, written)
+
+    def _plain_reply(
+        self, order: ToolOrder, most: int, writing: WritingOptions, stream: CountedStream
+    ) -> CalledText | None:
+        """Write a reply to the conversation without tools; None if it is empty."""
+        ids = conversation_ids(self._model.tokenizer, order.plain)
+        request = TextRequest(prompt=ids, max_new_tokens=most)
+        return self._reply(ids, _written(self._before, request, replace(writing, is_end=lambda _: False)), stream)
 
     def _reply(self, prompt: Sequence[int], written: WrittenText, stream: CountedStream) -> CalledText | None:
         """Return a text without calls as the reply; None if it is empty."""
@@ -356,21 +384,29 @@ class Tools:
         found = [json.loads(b"".join(table[one] for one in call)) for call in state.calls]
         return [_call(one["name"], one[key]) for one in found], written
 
-    def _own_call(self, order: ToolOrder, bare: re.Match[str]) -> Call | None:
-        """Return the call without its mark that the model has written, if it is whole and as the schemas have it."""
-        written, key = _json_at(bare.string, bare.end(1)), self._known_marks.arguments
-        if not isinstance(written, dict) or {*written} != {"name", key}:
-            return None
+    def _own_calls(self, order: ToolOrder, bare: re.Match[str]) -> list[Call]:
+        """Return the calls without their mark that the model has written, the first ones that are whole and as the schemas
+        have them."""
+        key, (made, _) = self._known_marks.arguments, _jsons_at(bare.string, bare.end(1))
+        return [_call(one["name"], one[key]) for one in takewhile(partial(self._is_held, order), made)]
+
+    def _is_held(self, order: ToolOrder, written: Any) -> bool:
+        """Whether JSON is a call as the schemas have it."""
+        if not isinstance(written, dict) or {*written} != {"name", self._known_marks.arguments}:
+            return False
         matcher: Matcher | None = self._forms.matcher(order.form)
         for token in self._encode(json.dumps(written, ensure_ascii=False)):
             matcher = None if matcher is None else matcher.after(token)
-        return None if matcher is None or not matcher.can_end else _call(written["name"], written[key])
+        return matcher is not None and matcher.can_end
 
     def _begun(
         self, order: ToolOrder, request: TextRequest, writing: WritingOptions, to_end: bool
     ) -> tuple[list[int] | None, re.Match[str] | None, WrittenText]:
-        """Write a text until it begins a call, or a call without its mark is whole. Return the ids before a mark, None if there
-        is no call, the beginning of one without its mark, and all that was written. `to_end`: a text without calls is whole."""
+        """Write a text until it begins a call, or calls without their mark are whole.
+
+        Returns the ids before a mark, None if there is no call, the beginning of calls without a mark, and all that was
+        written. `to_end`: a text without calls is whole.
+        """
         mark, names = self._known_marks.opens.strip(), {tool["function"]["name"] for tool in order.tools}
 
         def text_of(ids: Sequence[int]) -> str:
@@ -385,7 +421,8 @@ class Tools:
             bare = bare_in(text_of(ids[:MOST_SAID].tolist()))
             if bare is None:
                 return mark in text_of(ids[-MOST_SAID:].tolist()) or (len(ids) >= MOST_SAID and not to_end)
-            return _json_at(text_of(ids.tolist()), bare.end(1)) is not None
+            made, rest = _jsons_at(text_of(ids.tolist()), bare.end(1))
+            return bool(made) and not (order.parallel and "{".startswith(rest[:1]))
 
         written = _written(self._before, request, replace(writing, is_end=begins))
         ids = written.ids
@@ -406,8 +443,9 @@ class Tools:
         return ids
 
 
-_BARE_CALL = re.compile(r'(\s*(?:```\w*\s*)?)\{\s*"name"\s*:\s*"([^"]+)"\s*,\s*"(?:arguments|parameters)"\s*:')
-"""The beginning of a call without its mark, as small models write it: what stands before it, and the name of the tool."""
+_BARE_CALL = re.compile(r'(\s*(?:```\w*\s*)?\{?)\{\s*"name"\s*:\s*"([^"]+)"\s*,\s*"(?:arguments|parameters)"\s*:')
+"""The beginning of a call without its mark, as small models write it: what stands before it, and the name of the tool. Qwen's
+template shows a call with two braces, which its models then write."""
 
 
 def _pass_on(stream: CountedStream, prompt: Sequence[int], said: Sequence[int]) -> None:
@@ -417,10 +455,28 @@ def _pass_on(stream: CountedStream, prompt: Sequence[int], said: Sequence[int]) 
     stream.end()
 
 
-def _json_at(text: str, start: int) -> Any:
-    """Return the JSON that begins at a place of a text; None if it is not whole."""
+def _jsons_at(text: str, start: int) -> tuple[list[Any], str]:
+    """Return the JSON values that begin at a place of a text, one after the other, and what stands after the last.
+
+    >>> _jsons_at('{"a": 1} {"a": 2}```', 0)
+    ([{'a': 1}, {'a': 2}], '```')
+    """
+    found, rest, decoder = list[Any](), text[start:], json.JSONDecoder()
     with suppress(ValueError):
-        return json.JSONDecoder().raw_decode(text[start:])[0]
+        while rest.startswith("{"):
+            value, size = decoder.raw_decode(rest)
+            found.append(value)
+            rest = rest[size:].lstrip(" \r\n,")
+    return found, rest
+
+
+def _values(data: Any) -> Iterator[str | float]:
+    """Yield the texts and numbers of JSON data."""
+    if isinstance(data, Mapping | list):
+        for one in data.values() if isinstance(data, Mapping) else data:
+            yield from _values(one)
+    elif not isinstance(data, bool | None):
+        yield data
 
 
 def _call(name: str, arguments: Any) -> Call:
@@ -439,10 +495,29 @@ def _form(functions: Mapping[str, Function], key: str) -> JsonForm:
     """Return the form of a call of one of some functions. `key`: the name of the field of arguments."""
     kinds, shared = list[dict[str, Any]](), dict[str, Any]()
     for name, function in functions.items():
-        schema = dict(function.parameters or {"type": "object", "properties": {}, "additionalProperties": False})
+        schema = _closed(function.parameters or {"type": "object", "properties": {}})
         for defined, meaning in schema.pop("$defs", {}).items():  # references to them begin at the root
             if shared.setdefault(defined, meaning) != meaning:
                 raise bad_request(f"tools define {defined!r} in two ways in $defs: rename one", "tools")
         fields = {"name": {"const": name}, key: {"type": "object", **schema}}
         kinds.append({"type": "object", "properties": fields, "required": ["name", key], "additionalProperties": False})
     return JsonForm(schema={"anyOf": kinds, **({"$defs": shared} if shared else {})}, place="tools")
+
+
+_OPEN = {"additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "$ref", "if"}
+
+
+def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema whose objects have the properties that it names alone, where it says nothing of others.
+
+    >>> _closed({"type": "object", "properties": {"city": {"type": "string"}}})["additionalProperties"]
+    False
+    """
+    closed = dict(schema)
+    if isinstance(named := schema.get("properties"), Mapping):
+        closed["properties"] = {name: _closed(one) if isinstance(one, Mapping) else one for name, one in named.items()}
+        if not _OPEN & schema.keys():
+            closed["additionalProperties"] = False
+    if isinstance(items := schema.get("items"), Mapping):
+        closed["items"] = _closed(items)
+    return closed

@@ -28,6 +28,7 @@ def tool(name: str, **fields: Any) -> dict[str, Any]:
 
 CITY = {"enum": ["Bern", "Juneau"]}
 TOOLS = [tool("weather", city=CITY), tool("add", a={"type": "integer"}, b={"type": "integer"})]
+TOOLS_OF_ANY_CITY = [tool("weather", city={"type": "string"}), TOOLS[1]]
 WEATHER = '<tool_call>\n{"name": "weather", "arguments": {"city": "Bern"}}\n</tool_call>'
 WEATHER_CALL = ("weather", {"city": "Bern"})
 ADD = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 22}}\n</tool_call>'
@@ -140,7 +141,7 @@ def test_a_response_has_the_text_before_a_call_as_a_message(served: tuple[Runnin
     assert replies[0] == replies[1]  # the answer is to the question with the result
 
 
-@pytest.mark.parametrize("before", ["", "```json\n"])
+@pytest.mark.parametrize("before", ["", "```json\n", "{"])
 def test_a_call_without_its_mark_is_one(served: tuple[Running, Script], before: str) -> None:
     server, script = served
     say(script, before + '{"name": "weather", "arguments": {"city": "Bern"}}', said("How?"))
@@ -154,6 +155,33 @@ def test_a_call_without_its_mark_is_one(served: tuple[Running, Script], before: 
     assert called(server)[1] == [("add", {"a": 1, "b": 22})]
     say(script, before + '{"name": "wealth", "arguments": {}}', said("How?"))
     assert not called(server, max_tokens=5)[1]
+
+
+@pytest.mark.parametrize("between", ["\n", ",\n  ", ""])
+def test_several_calls_without_a_mark_are_those(served: tuple[Running, Script], between: str) -> None:
+    server, script = served
+    made = [{"name": "weather", "arguments": {"city": city}} for city in ("Bern", "Juneau")]
+    for more in ("", '{"name": "wealth", "arguments": {}}', '{"name": "wea'):
+        texts = [*map(json.dumps, made), more]
+        say(script, f"```json\n{between.join(texts)}\n```", said("How?"))
+        assert called(server)[1] == [("weather", one["arguments"]) for one in made]
+    assert called(server, parallel_tool_calls=False)[1] == [WEATHER_CALL]
+
+
+def test_arguments_are_those_that_a_schema_names_unless_it_says_otherwise(served: tuple[Running, Script]) -> None:
+    server, script = served
+    place = {"type": "object", "properties": {"city": CITY}, "required": ["city"]}
+    for schema, given, kept in (
+        (place, {"city": "Bern", "day": 1}, {"city": "Bern"}),
+        ({**place, "additionalProperties": True}, {"city": "Bern", "day": 1}, {"city": "Bern", "day": 1}),
+        ({"type": "object", "properties": {"at": place}}, {"at": {"city": "Bern", "day": 1}}, {"at": {"city": "Bern"}}),
+    ):
+        tools = [{"type": "function", "function": {"name": "weather", "parameters": schema}}]
+        for opens in ("<tool_call>\n", ""):
+            text = json.dumps({"name": "weather", "arguments": given})
+            say(script, f"{opens}{text}", said("How?"), tools)
+            ((_, arguments),) = called(server, tools=tools, parallel_tool_calls=False)[1]
+            assert arguments == kept
 
 
 def test_arguments_are_held_to_the_schema(served: tuple[Running, Script]) -> None:
@@ -212,14 +240,32 @@ def test_after_a_result_a_text_without_a_call_is_the_reply(
     assert cut["message"]["content"]
     assert (text.startswith(cut["message"]["content"]), cut["finish_reason"]) == (True, "length")
     tokenizer = chat_tokenizer(TEMPLATE)  # a call that is begun again, and what follows the prompt without tools
-    starts = [len(conversation_ids(tokenizer, whole, tools=tools)) for tools in ((), TOOLS)]
-    said_, again = (tokenizer.encode(one, add_special_tokens=False) for one in ("It is 5.", json.dumps(arguments)))
+    told = said('The result of weather({"city": "Bern"}): 5 degrees\n\nHow?')
+    starts = len(conversation_ids(tokenizer, told)), len(conversation_ids(tokenizer, whole, tools=TOOLS))
     script.start, script.then = starts[0], tokenizer.eos_token_id
-    script.ids = [*said_, *[script.then] * (starts[1] - starts[0] - len(said_)), *again]
-    done, calls = called(server, model=model, messages=history)
-    assert (done.message.content, calls, done.finish_reason) == ("It is 5.", [], "stop")
+    invented = {"name": "add", "arguments": {"a": 7, "b": 9}}  # numbers that nobody has named
+    for begun in (json.dumps(arguments), json.dumps(invented), ""):  # or nothing is written
+        said_, again = (tokenizer.encode(one, add_special_tokens=False) for one in ("It is 5.", begun))
+        script.ids = [*said_, *[script.then] * (starts[1] - starts[0] - len(said_)), *again]
+        done, calls = called(server, model=model, messages=history)
+        assert (done.message.content, calls, done.finish_reason) == ("It is 5.", [], "stop")
     say(script, f"{text}\n{ADD}", whole)
     assert called(server, model=model, messages=history, max_tokens=900)[1] == [("add", {"a": 1, "b": 22})]
+
+
+def test_after_a_result_a_call_without_its_mark_is_about_what_was_said(served: tuple[Running, Script]) -> None:
+    server, script = served
+    call = {"id": "c", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Bern"}'}}
+    arguments = {"name": "weather", "arguments": {"city": "Bern"}}
+    result = {"role": "tool", "tool_call_id": "c", "content": "It is like 22 below in JUNEAU."}
+    asked = said("How is Bern, and what is 1 and 1?")
+    whole = [*asked, {"role": "assistant", "tool_calls": [{**call, "function": arguments}]}, result]
+    history = [*asked, {"role": "assistant", "content": None, "tool_calls": [call]}, result]
+    made = [{"name": "add", "arguments": {"a": 1, "b": 22}}, {"name": "weather", "arguments": {"city": "Juneau"}}]
+    for one in made:
+        say(script, json.dumps(one), whole, TOOLS_OF_ANY_CITY)
+        ((name, given),) = called(server, messages=history, tools=TOOLS_OF_ANY_CITY)[1]
+        assert (name, given) == (one["name"], one["arguments"])
 
 
 def test_results_of_calls_are_part_of_what_is_asked(served: tuple[Running, Script]) -> None:
@@ -240,7 +286,7 @@ def test_results_of_calls_are_part_of_what_is_asked(served: tuple[Running, Scrip
     again = [*history, *said("And now?")]
     say(script, json.dumps(arguments), [*whole, *said("And now?")])
     assert called(server, messages=again)[1] == [WEATHER_CALL]
-    told = 'How?\n\nThe result of weather({"city": "Bern"}): 5 degrees'
+    told = 'The result of weather({"city": "Bern"}): 5 degrees\n\nHow?'
     fields: dict[str, Any] = {"model": "tiny", "max_tokens": 5}
     texts = [
         server.post("/v1/chat/completions", {**fields, "messages": messages}).json()["usage"]
