@@ -102,11 +102,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             yield found
 
 
-@settings(max_examples=60)
-@given(schema=SCHEMAS, seed=st.integers(0, 9), temperature=st.sampled_from([0.0, 1.5]))
-def test_every_text_is_valid_by_its_schema(
-    server: Running, schema: dict[str, Any], seed: int, temperature: float
-) -> None:
+def check_form(server: Running, schema: dict[str, Any], seed: int, temperature: float) -> None:
     drawn = {"temperature": temperature, "seed": seed} if temperature else {}
     options, pieces = Generation(max_new_tokens=400, **drawn), list[str]()
     answer = server.service.asker.ask("hello", max_new_tokens=1)
@@ -115,6 +111,43 @@ def test_every_text_is_valid_by_its_schema(
     assert "".join(pieces) == found.text
     assert found.reason == "stop"
     jsonschema.validate(json.loads(found.text), schema)
+
+
+TEXTS: dict[str, Any] = {"schema": SCHEMAS, "seed": st.integers(0, 9), "temperature": st.sampled_from([0.0, 1.5])}
+
+
+@settings(max_examples=60)
+@given(**TEXTS)
+def test_every_text_is_valid_by_its_schema(
+    server: Running, schema: dict[str, Any], seed: int, temperature: float
+) -> None:
+    check_form(server, schema, seed, temperature)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000)
+@given(**TEXTS)
+def test_a_thousand_texts_are_valid_by_their_schemas(
+    server: Running, schema: dict[str, Any], seed: int, temperature: float
+) -> None:
+    check_form(server, schema, seed, temperature)
+
+
+@pytest.mark.slow
+def test_a_thousand_strings_are_names_of_the_facts_before_them(server: Running) -> None:
+    asked: dict[str, Any] = {"model": "tiny", "messages": said(QUESTION), "max_tokens": 200, "response_format": FORMAT}
+    names, seed, create = 0, 0, server.openai().chat.completions.create
+    while names < 1000:
+        choice: Any = create(**asked, temperature=1.5, seed=seed).choices[0]
+        seed += 1
+        assert seed < 2000
+        if choice.finish_reason == "length":
+            continue
+        facts, found = choice.message.refactx["facts"], json.loads(choice.message.content)
+        assert found["who"] in ({fact["subject"]["label"] for fact in facts} or {""})
+        assert found["how"] in ({fact["predicate"]["label"] for fact in facts} or {""})
+        assert {*found["what"]} <= ({fact["object"]["literal"] for fact in facts} or {""})
+        names += 2 + len(found["what"]) if facts else 0
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny:answer", "tiny:free"])
