@@ -386,9 +386,10 @@ class Tools:
 
     def _own_calls(self, order: ToolOrder, bare: re.Match[str]) -> list[Call]:
         """Return the calls without their mark that the model has written, the first ones that are whole and as the schemas
-        have them."""
+        have them; each once."""
         key, (made, _) = self._known_marks.arguments, _jsons_at(bare.string, bare.end(1))
-        return [_call(one["name"], one[key]) for one in takewhile(partial(self._is_held, order), made)]
+        once = [one for n, one in enumerate(made) if one not in made[:n]]
+        return [_call(one["name"], one[key]) for one in takewhile(partial(self._is_held, order), once)]
 
     def _is_held(self, order: ToolOrder, written: Any) -> bool:
         """Whether JSON is a call as the schemas have it."""
@@ -422,7 +423,7 @@ class Tools:
             if bare is None:
                 return mark in text_of(ids[-MOST_SAID:].tolist()) or (len(ids) >= MOST_SAID and not to_end)
             made, rest = _jsons_at(text_of(ids.tolist()), bare.end(1))
-            return bool(made) and not (order.parallel and "{".startswith(rest[:1]))
+            return bool(made) and (not order.parallel or not "{".startswith(rest[:1]) or made[-1] in made[:-1])
 
         written = _written(self._before, request, replace(writing, is_end=begins))
         ids = written.ids
@@ -462,7 +463,7 @@ def _jsons_at(text: str, start: int) -> tuple[list[Any], str]:
     ([{'a': 1}, {'a': 2}], '```')
     """
     found, rest, decoder = list[Any](), text[start:], json.JSONDecoder()
-    with suppress(ValueError):
+    with suppress(ValueError, RecursionError):
         while rest.startswith("{"):
             value, size = decoder.raw_decode(rest)
             found.append(value)

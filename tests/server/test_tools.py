@@ -161,7 +161,7 @@ def test_a_call_without_its_mark_is_one(served: tuple[Running, Script], before: 
 def test_several_calls_without_a_mark_are_those(served: tuple[Running, Script], between: str) -> None:
     server, script = served
     made = [{"name": "weather", "arguments": {"city": city}} for city in ("Bern", "Juneau")]
-    for more in ("", '{"name": "wealth", "arguments": {}}', '{"name": "wea'):
+    for more in ("", '{"name": "wealth", "arguments": {}}', '{"name": "wea', *map(json.dumps, made)):
         texts = [*map(json.dumps, made), more]
         say(script, f"```json\n{between.join(texts)}\n```", said("How?"))
         assert called(server)[1] == [("weather", one["arguments"]) for one in made]
