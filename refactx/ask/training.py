@@ -11,6 +11,7 @@ its place when it is whole.
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -55,6 +56,8 @@ PATIENCE = 4
 """A run ends early after so many evaluations that are no better than the best."""
 LOGGED = 5
 """How many lines of progress there are for each evaluation."""
+SAVED_EACH = 60.0
+"""The seconds after which a run has another checkpoint, at a line of progress: so much is lost by a kill."""
 AT_ONCE = 8
 """How many lessons a GPU reads at once; a CPU reads one."""
 _ADAPTER, _RUN, _STATE = "adapter", "run.json", "trainer_state.json"
@@ -236,13 +239,18 @@ class DecisionTrainer(Trainer):
 
 
 class _Progress(TrainerCallback):
-    """Says how a run goes on."""
+    """Says how a run goes on, and lets it have checkpoints between its evaluations."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
-        self._say = say
+        self._say, self._saved = say, time.monotonic()
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Note when a checkpoint was written."""
+        self._saved = time.monotonic()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         """Say the losses of a step."""
+        control.should_save |= "loss" in logs and time.monotonic() - self._saved >= SAVED_EACH
         at = f"step {state.global_step} of {state.max_steps}"
         if "eval_loss" in logs:
             self._say(f"{at}: loss {logs['eval_loss']:.4f} of the questions kept aside")
@@ -307,8 +315,16 @@ class Training:
         model, tokenizer = load_model(self.model, device=options.device)
         with _out_of_memory(options), quiet(bars=False), catch_warnings():
             simplefilter("ignore", FutureWarning)  # Transformers warns of its own calls
-            trainer = self._trainer(model, tokenizer, end, lessons)
-            trainer.train(resume_from_checkpoint=_last_checkpoint(self.folder))
+            trainer, last = self._trainer(model, tokenizer, end, lessons), _last_checkpoint(self.folder)
+            if last is not None:
+                self.say(f"continuing after {_step(last)}")
+            try:
+                trainer.train(resume_from_checkpoint=None if last is None else str(last))
+            except KeyboardInterrupt:
+                last = _last_checkpoint(self.folder)
+                kept = "begins anew" if last is None else f"continues after {_step(last)}"
+                self.say(f"stopped: the same command {kept}")
+                raise
         return self._finish(trainer, tokenizer, run, lessons)
 
     def _report(self) -> dict[str, Any] | None:
@@ -484,7 +500,11 @@ def _arguments(options: TrainingOptions, folder: Path, each: int) -> TrainingArg
     return arguments
 
 
-def _last_checkpoint(folder: Path) -> str | None:
+def _step(checkpoint: Path) -> str:
+    return checkpoint.name.replace("checkpoint-", "step ")
+
+
+def _last_checkpoint(folder: Path) -> Path | None:
     """Return the last whole checkpoint of a run, and remove those that are not whole: their state is written last."""
     whole: list[tuple[int, Path]] = []
     for path in folder.glob("checkpoint-*"):
@@ -492,7 +512,7 @@ def _last_checkpoint(folder: Path) -> str | None:
             whole.append((json.loads((path / _STATE).read_text(encoding="utf-8"))["global_step"], path))
         except (OSError, ValueError):
             shutil.rmtree(path)
-    return str(max(whole)[1].resolve()) if whole else None
+    return max(whole)[1].resolve() if whole else None
 
 
 def _end_of_turn(tokenizer: Any) -> int:

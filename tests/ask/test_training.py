@@ -270,6 +270,33 @@ def test_a_run_that_was_killed_continues_and_gives_the_same(training: Training, 
     assert found == wanted
 
 
+@pytest.mark.long
+def test_a_run_that_is_interrupted_says_where_it_continues(
+    training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its evaluations, after steps 1 and 3, too."""
+    training = replace(training, options=replace(OPTIONS, batch_size=1, epochs=1))
+    whole, lines = replace(training, out=tmp_path / "whole"), list[str]()
+    expected = whole.run(TAUGHT)
+    assert {one["step"] for one in expected["curve"] if "eval_loss" in one} & {1, 3} == set()
+
+    def say(line: str) -> None:
+        lines.append(line)
+        if line.startswith(f"step {kept + 1} of") and "aside" not in line:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("refactx.ask.training.SAVED_EACH", 0)
+    for before, kept in ((0, 0), (0, 1), (1, 3)):
+        lines.clear()
+        with pytest.raises(KeyboardInterrupt):
+            replace(training, say=say).run(TAUGHT)
+        assert lines[-1] == f"stopped: the same command {f'continues after step {kept}' if kept else 'begins anew'}"
+        assert (f"continuing after step {before}" in lines) == (before > 0)
+    assert training.run(TAUGHT) == expected
+    found, wanted = ((one.out / "adapter_model.safetensors").read_bytes() for one in (training, whole))
+    assert found == wanted
+
+
 def refused(call: Callable[[], object], kind: type[Exception] = InputError) -> str:
     with pytest.raises(kind) as caught:
         call()
