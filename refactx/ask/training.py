@@ -10,6 +10,7 @@ its place when it is whole.
 """
 
 import json
+import math
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -243,6 +244,11 @@ class _Progress(TrainerCallback):
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say, self._saved = say, time.monotonic()
+        self._begun, self._first = self._saved, 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Note when the first step began."""
+        self._begun, self._first = time.monotonic(), state.global_step
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Note when a checkpoint was written."""
@@ -255,7 +261,9 @@ class _Progress(TrainerCallback):
         if "eval_loss" in logs:
             self._say(f"{at}: loss {logs['eval_loss']:.4f} of the questions kept aside")
         elif "loss" in logs:
-            self._say(f"{at}: loss {float(logs['loss']):.4f}")
+            each = (time.monotonic() - self._begun) / max(1, state.global_step - self._first)
+            minutes = counted(math.ceil(each * (state.max_steps - state.global_step) / 60), "minute")
+            self._say(f"{at}: loss {float(logs['loss']):.4f}, {minutes} left")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
