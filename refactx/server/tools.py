@@ -472,12 +472,16 @@ def _jsons_at(text: str, start: int) -> tuple[list[Any], str]:
 
 
 def _values(data: Any) -> Iterator[str | float]:
-    """Yield the texts and numbers of JSON data."""
+    """Yield the texts and numbers of JSON data, 2.0 as 2.
+
+    >>> [*_values({"a": ["b", 2.0], "c": None})]
+    ['b', 2]
+    """
     if isinstance(data, Mapping | list):
         for one in data.values() if isinstance(data, Mapping) else data:
             yield from _values(one)
     elif not isinstance(data, bool | None):
-        yield data
+        yield int(data) if isinstance(data, float) and data.is_integer() else data
 
 
 def _call(name: str, arguments: Any) -> Call:
