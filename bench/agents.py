@@ -5,6 +5,7 @@ are those of `.venv-clients`, which `make test-serve` makes.
 """
 
 import json
+import re
 import subprocess
 import time
 from collections import Counter
@@ -95,14 +96,17 @@ TASKS: dict[str, tuple[list[list[Any]], list[str]]] = {
 }
 """Questions with the calls that they need, and what their answers have."""
 
+LONGEST = 600
+"""The seconds after which a loop does not end."""
+
 
 def program(agent: str) -> str:
-    """The Python code of an agent: its arguments are URL, model and question; its last line is JSON of calls and text."""
+    """Return the Python code of an agent. Arguments: URL, model, question; its last line: JSON of calls and text."""
     return f"{HEAD}{AGENTS[agent]}print(json.dumps([calls, text]))"
 
 
 def right_calls(calls: list[list[Any]], needed: list[list[Any]]) -> float:
-    """The share of right calls, of those needed or made, whichever are more.
+    """Return the share of right calls, of those needed or made, whichever are more.
 
     >>> right_calls([["add", 1, 2], ["add", 2, 3]], [["add", 1, 2]])
     0.5
@@ -114,21 +118,23 @@ def right_calls(calls: list[list[Any]], needed: list[list[Any]]) -> float:
 @click.command()
 @click.argument("url")
 @click.argument("model")
-@click.option("--tasks", default=len(TASKS), show_default=True, help="The first of the questions.")
+@click.option("--tasks", default=len(TASKS), show_default=True, help="How many of the questions, from the first.")
 @click.option("--python", default=".venv-clients/bin/python", type=click.Path(exists=True, path_type=Path))
 def main(url: str, model: str, tasks: int, python: Path) -> None:
-    """Ask MODEL of the server at URL (http://localhost:8000/v1) by each agent, and print what each call was."""
+    """Ask MODEL of the server at URL (http://localhost:8000/v1) by each agent, and print each agent's calls and text."""
     shares, ended, right = [], 0, 0
     for agent in AGENTS:
         for question, (needed, results) in list(TASKS.items())[:tasks]:
             started = time.perf_counter()
-            done = subprocess.run(
-                [str(python), "-c", program(agent), url, model, question], capture_output=True, text=True, check=False
-            )
-            calls, text = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else ([], done.stderr[-300:])
+            command = [str(python), "-c", program(agent), url, model, question]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LONGEST)
+                calls, text = json.loads(done.stdout.splitlines()[-1])
+                ended += 1
+                right += all(re.search(rf"\b{result}\b", text or "") is not None for result in results)
+            except subprocess.SubprocessError as error:
+                calls, text = [], str(error.stderr or error)[-300:]
             shares.append(right_calls(calls, needed))
-            ended += done.returncode == 0
-            right += done.returncode == 0 and all(result in text for result in results)
             click.echo(f"{shares[-1]:.2f} {time.perf_counter() - started:4.0f} s {agent}: {question} {calls} {text!r}")
     click.echo(f"right calls {sum(shares) / len(shares):.2f}, ended {ended}, results told {right}, of {len(shares)}")
 

@@ -58,7 +58,7 @@ PATIENCE = 4
 LOGGED = 5
 """How many lines of progress there are for each evaluation."""
 SAVED_EACH = 60.0
-"""The seconds after which a run has another checkpoint, at a line of progress: so much is lost by a kill."""
+"""The seconds after which a run has another checkpoint, at the next line of progress with the loss of a step."""
 AT_ONCE = 8
 """How many lessons a GPU reads at once; a CPU reads one."""
 _ADAPTER, _RUN, _STATE = "adapter", "run.json", "trainer_state.json"
@@ -244,11 +244,11 @@ class _Progress(TrainerCallback):
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say, self._saved = say, time.monotonic()
-        self._begun, self._first = self._saved, 0
+        self._begun: tuple[float, int] | None = None
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Note when the first step began."""
-        self._begun, self._first = time.monotonic(), state.global_step
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Note when the first step of this process began."""
+        self._begun = self._begun or (time.monotonic(), state.global_step)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Note when a checkpoint was written."""
@@ -261,7 +261,8 @@ class _Progress(TrainerCallback):
         if "eval_loss" in logs:
             self._say(f"{at}: loss {logs['eval_loss']:.4f} of the questions kept aside")
         elif "loss" in logs:
-            each = (time.monotonic() - self._begun) / max(1, state.global_step - self._first)
+            begun, first = self._begun or (time.monotonic(), 0)
+            each = (time.monotonic() - begun) / max(1, state.global_step - first)
             minutes = counted(math.ceil(each * (state.max_steps - state.global_step) / 60), "minute")
             self._say(f"{at}: loss {float(logs['loss']):.4f}, {minutes} left")
 

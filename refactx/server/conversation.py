@@ -116,7 +116,7 @@ def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message]
     ['The result of f({}): 5', 'How?']
     """
     plain, whole, calls = list[Message](), list[dict[str, Any]](), dict[str, CalledFunction]()
-    asked = 0  # the place of what the user said last
+    question = 0  # the place of what the user said last
     for number, message in enumerate(messages):
         place = f"{field}.{number}"
         text, role = _text(message, place), "system" if message.role == "developer" else message.role
@@ -127,8 +127,9 @@ def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message]
                 found = f"{place}.tool_call_id is {message.tool_call_id!r}"
                 raise bad_request(f"{found}, the id of no earlier call: give that of one", f"{place}.tool_call_id")
             said = f"The result of {call.name}({call.arguments}): {text}"
-            plain.insert(asked, Message(role="user", content=said))
-            asked += 1
+            is_late = any(one.role == "assistant" for one in plain[question:])
+            plain.insert(len(plain) if is_late else question, Message(role="user", content=said))
+            question += not is_late
             turn["name"] = call.name
         elif message.tool_calls:
             calls |= {one.id: one.function for one in message.tool_calls}
@@ -144,7 +145,8 @@ def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message]
                 turn["content"] = "\n\n".join(filter(None, (before["content"], text)))
                 turn["tool_calls"] = [*before.get("tool_calls", ()), *turn["tool_calls"]]
         else:
-            asked = len(plain) if role == "user" else asked
+            if role == "user" and not (plain and plain[-1].role == "user"):
+                question = len(plain)
             plain.append(message)
         whole.append(turn)
     return plain, whole

@@ -97,9 +97,9 @@ class ToolOrder:
         functions = (Function.model_validate(tool["function"]) for tool in self.tools)
         return _form({one.name: one for one in functions if one.name == name}, key)
 
-    def is_new(self, call: Call) -> bool:
-        """Whether a call is to be made that a model begins without its mark: its result does not stand after what the user
-        said last; and after a result, its arguments stand in the conversation or the tools, since small models invent more.
+    def is_plausible(self, call: Call) -> bool:
+        """Whether a call that a model begins without its mark is one to make: it does not stand after what the user said last;
+        and after a result, each of its arguments has a word of the conversation or the tools, since small models invent more.
         """
         made = list[tuple[str, Any]]()
         for message in self.messages:
@@ -109,8 +109,14 @@ class ToolOrder:
         arguments = json.loads(call.arguments)
         if (call.name, arguments) in made:
             return False
-        said = "\n".join([*(message["content"] or "" for message in self.messages), json.dumps(self.tools)]).casefold()
-        return not self.may_reply or all(str(value).casefold() in said for value in _values(arguments))
+        said = set[str]().union(*map(_words, _values([*self.messages, *self.tools])))
+        return not self.may_reply or all(said & words for words in map(_words, _values(arguments)) if words)
+
+    def in_order(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call in the order of the tool's schema, in which llguidance reads them."""
+        schema = next(tool["function"].get("parameters") for tool in self.tools if tool["function"]["name"] == name)
+        names = [one for one in (schema or {}).get("properties") or () if one in arguments]
+        return {one: arguments[one] for one in dict.fromkeys((*names, *arguments))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +307,7 @@ class Tools:
         free: bool,
         replies: bool = True,
     ) -> CalledText | None:
-        """Write calls. None: the model begins none, or some without their mark that are not new.
+        """Write calls. None: the model begins none, or some without their mark that are not plausible.
 
         `stream`: takes the text before them; `free`: that has no facts; `replies`: a text after a tool's result is the
         reply; if it is empty, or such calls, then what the model writes without tools. None: that is empty, too.
@@ -340,7 +346,7 @@ class Tools:
             request = TextRequest(prompt=[*ids, *said], max_new_tokens=max(1, most - len(said)))
             calls, written = self._held_calls(order, request, bare, replace(writing, free=False))
         if bare is not None:
-            made, calls = calls, [*filter(order.is_new, calls)]
+            made, calls = calls, [*filter(order.is_plausible, calls)]
             if made and not calls:
                 return self._plain_reply(order, most, writing, stream) if replies else None
         stream.prompt_tokens = len(ids)
@@ -387,16 +393,20 @@ class Tools:
     def _own_calls(self, order: ToolOrder, bare: re.Match[str]) -> list[Call]:
         """Return the calls without their mark that the model has written, the first ones that are whole and as the schemas
         have them; each once."""
-        key, (made, _) = self._known_marks.arguments, _jsons_at(bare.string, bare.end(1))
+        key, (made, _) = self._known_marks.arguments, _json_values_of(bare, bare.string)
         once = [one for n, one in enumerate(made) if one not in made[:n]]
-        return [_call(one["name"], one[key]) for one in takewhile(partial(self._is_held, order), once)]
+        return [_call(one["name"], one[key]) for one in takewhile(partial(self._fits, order), once)]
 
-    def _is_held(self, order: ToolOrder, written: Any) -> bool:
+    def _fits(self, order: ToolOrder, written: Any) -> bool:
         """Whether JSON is a call as the schemas have it."""
-        if not isinstance(written, dict) or {*written} != {"name", self._known_marks.arguments}:
+        key, names = self._known_marks.arguments, {tool["function"]["name"] for tool in order.tools}
+        if not isinstance(written, dict) or {*written} != {"name", key} or written["name"] not in names:
             return False
+        if not isinstance(written[key], dict):
+            return False
+        call = {"name": written["name"], key: order.in_order(written["name"], written[key])}
         matcher: Matcher | None = self._forms.matcher(order.form)
-        for token in self._encode(json.dumps(written, ensure_ascii=False)):
+        for token in self._encode(json.dumps(call, ensure_ascii=False)):
             matcher = None if matcher is None else matcher.after(token)
         return matcher is not None and matcher.can_end
 
@@ -422,7 +432,7 @@ class Tools:
             bare = bare_in(text_of(ids[:MOST_SAID].tolist()))
             if bare is None:
                 return mark in text_of(ids[-MOST_SAID:].tolist()) or (len(ids) >= MOST_SAID and not to_end)
-            made, rest = _jsons_at(text_of(ids.tolist()), bare.end(1))
+            made, rest = _json_values_of(bare, text_of(ids.tolist()))
             return bool(made) and (not order.parallel or not "{".startswith(rest[:1]) or made[-1] in made[:-1])
 
         written = _written(self._before, request, replace(writing, is_end=begins))
@@ -456,19 +466,22 @@ def _pass_on(stream: CountedStream, prompt: Sequence[int], said: Sequence[int]) 
     stream.end()
 
 
-def _jsons_at(text: str, start: int) -> tuple[list[Any], str]:
-    """Return the JSON values that begin at a place of a text, one after the other, and what stands after the last.
-
-    >>> _jsons_at('{"a": 1} {"a": 2}```', 0)
-    ([{'a': 1}, {'a': 2}], '```')
-    """
-    found, rest, decoder = list[Any](), text[start:], json.JSONDecoder()
+def _json_values_of(begun: re.Match[str], text: str) -> tuple[list[Any], str]:
+    """Return the JSON values with which a text goes on after its beginning, one after the other, and what stands after the
+    last. After a doubled brace, all have double ones."""
+    found, rest, decoder, outer = list[Any](), text[begun.end(1) :], json.JSONDecoder(), begun[1][-1:] == "{"
     with suppress(ValueError, RecursionError):
         while rest.startswith("{"):
             value, size = decoder.raw_decode(rest)
             found.append(value)
-            rest = rest[size:].lstrip(" \r\n,")
+            rest = rest[size:].removeprefix("}" * outer).lstrip(" \r\n,")
+            rest = rest.removeprefix("{") if outer and rest.startswith("{{") else rest
     return found, rest
+
+
+def _words(value: str | float) -> set[str]:
+    """Return the words and numbers of a value, in small letters; 1,200 is 1200."""
+    return {*re.findall(r"\w+", re.sub(r"(?<=\d),(?=\d{3})", "", str(value)).casefold())}
 
 
 def _values(data: Any) -> Iterator[str | float]:
@@ -500,7 +513,7 @@ def _form(functions: Mapping[str, Function], key: str) -> JsonForm:
     """Return the form of a call of one of some functions. `key`: the name of the field of arguments."""
     kinds, shared = list[dict[str, Any]](), dict[str, Any]()
     for name, function in functions.items():
-        schema = _closed(function.parameters or {"type": "object", "properties": {}})
+        schema = _closed(function.parameters or {"type": "object", "properties": {}}, is_root=True)
         for defined, meaning in schema.pop("$defs", {}).items():  # references to them begin at the root
             if shared.setdefault(defined, meaning) != meaning:
                 raise bad_request(f"tools define {defined!r} in two ways in $defs: rename one", "tools")
@@ -509,20 +522,25 @@ def _form(functions: Mapping[str, Function], key: str) -> JsonForm:
     return JsonForm(schema={"anyOf": kinds, **({"$defs": shared} if shared else {})}, place="tools")
 
 
-_OPEN = {"additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "$ref", "if"}
+_COMPOSED = {"allOf", "anyOf", "oneOf", "$ref", "if"}
+_OTHERS = {"additionalProperties", "patternProperties", "unevaluatedProperties"}
+"""Keywords of schemas that have parts elsewhere, or say themselves which other properties there may be."""
 
 
-def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _closed(schema: Mapping[str, Any], *, is_root: bool = False) -> dict[str, Any]:
     """Return a schema whose objects have the properties that it names alone, where it says nothing of others.
 
     >>> _closed({"type": "object", "properties": {"city": {"type": "string"}}})["additionalProperties"]
     False
     """
-    closed = dict(schema)
-    if isinstance(named := schema.get("properties"), Mapping):
+    closed, named, items, needed = dict(schema), *map(schema.get, ("properties", "items", "required"))
+    if _COMPOSED & schema.keys():
+        return closed
+    if isinstance(named, Mapping):
         closed["properties"] = {name: _closed(one) if isinstance(one, Mapping) else one for name, one in named.items()}
-        if not _OPEN & schema.keys():
+        has_all = not isinstance(needed, list) or all(one in named for one in map(str, needed))
+        if (named or is_root) and has_all and not _OTHERS & schema.keys():
             closed["additionalProperties"] = False
-    if isinstance(items := schema.get("items"), Mapping):
+    if isinstance(items, Mapping):
         closed["items"] = _closed(items)
     return closed

@@ -10,6 +10,7 @@ from support.thinking_model import Script, scripted_model
 from support.tiny_asker import chat_tokenizer
 
 from refactx.ask.chat import conversation_ids
+from refactx.server.conversation import CalledFunction, Message, ToolCall, conversation, with_results
 from refactx.server.tools import CallMarks, call_marks
 
 TEMPLATE = (
@@ -165,6 +166,12 @@ def test_several_calls_without_a_mark_are_those(served: tuple[Running, Script], 
         texts = [*map(json.dumps, made), more]
         say(script, f"```json\n{between.join(texts)}\n```", said("How?"))
         assert called(server)[1] == [("weather", one["arguments"]) for one in made]
+    say(script, between.join(f"{{{json.dumps(one)}}}" for one in made), said("How?"))  # as Qwen's template shows one
+    assert called(server)[1] == [("weather", one["arguments"]) for one in made]
+    other = json.dumps({"name": "add", "arguments": {"b": 22, "a": 1}})  # in an order of the model's own
+    say(script, between.join([json.dumps(made[0]), other]), said("How?"))
+    assert called(server)[1] == [WEATHER_CALL, ("add", {"a": 1, "b": 22})]
+    say(script, json.dumps(made[0]), said("How?"))
     assert called(server, parallel_tool_calls=False)[1] == [WEATHER_CALL]
 
 
@@ -262,10 +269,49 @@ def test_after_a_result_a_call_without_its_mark_is_about_what_was_said(served: t
     whole = [*asked, {"role": "assistant", "tool_calls": [{**call, "function": arguments}]}, result]
     history = [*asked, {"role": "assistant", "content": None, "tool_calls": [call]}, result]
     made = [{"name": "add", "arguments": {"a": 1, "b": 22}}, {"name": "weather", "arguments": {"city": "Juneau"}}]
+    made.append({"name": "river", "arguments": {"city": "Bern"}})  # of an earlier call
+    tools = [*TOOLS_OF_ANY_CITY, tool("river", city={"enum": ["Zürich", "Bern"]})]
+    made.append({"name": "river", "arguments": {"city": "Zürich"}})  # of the tools
+    made.append({"name": "weather", "arguments": {"city": "the capital of Juneau"}})
     for one in made:
-        say(script, json.dumps(one), whole, TOOLS_OF_ANY_CITY)
-        ((name, given),) = called(server, messages=history, tools=TOOLS_OF_ANY_CITY)[1]
+        say(script, json.dumps(one), whole, tools)
+        ((name, given),) = called(server, messages=history, tools=tools)[1]
         assert (name, given) == (one["name"], one["arguments"])
+
+
+def test_a_late_result_stands_after_what_was_said_before_it() -> None:
+    calls = [ToolCall(id=name, function=CalledFunction(name=name, arguments="{}")) for name in "fg"]
+    first, second = (Message(role="tool", tool_call_id=one.id, content="5") for one in calls)
+    asked, made = Message(role="user", content="How?"), Message(role="assistant", tool_calls=calls)
+    wait = Message(role="assistant", content="Wait.")
+    for messages, wanted in (
+        ([asked, made, first, second], ["The result of f({}): 5", "The result of g({}): 5", "How?"]),
+        ([asked, made, first, wait, second], ["The result of f({}): 5", "How?", "Wait.", "The result of g({}): 5"]),
+        ([asked, asked, made, first], ["The result of f({}): 5", "How?", "How?"]),
+        ([made, first, asked], ["The result of f({}): 5", "How?"]),
+        ([asked, wait, asked, made, first], ["How?", "Wait.", "The result of f({}): 5", "How?"]),
+    ):
+        plain, _ = with_results(messages, "messages")
+        assert [one.content for one in plain] == wanted
+        assert conversation(plain, "messages").question
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"city": CITY}, "required": ["city", "day"]},
+        {"type": "object", "properties": {"city": CITY}, "allOf": [{"properties": {"day": CITY}, "required": ["day"]}]},
+        {"type": "object", "properties": {"place": {"$ref": "#/$defs/P"}}, "$defs": {"P": {"properties": {}}}},
+        {"type": "object", "properties": {"headers": {"type": "object", "properties": {}}}},
+    ],
+)
+def test_schemas_that_have_parts_elsewhere_stay_as_they_are(served: tuple[Running, Script], schema: Any) -> None:
+    server, script = served
+    tools = [{"type": "function", "function": {"name": "weather", "parameters": schema}}]
+    given = {"city": "Bern", "day": "Bern", "place": {"city": "Bern"}, "headers": {"a": "b"}}
+    kept = {key: given[key] for key in (*schema["properties"], *("day",) * ("city" in schema["properties"]))}
+    say(script, json.dumps({"name": "weather", "arguments": kept}), said("How?"), tools)
+    assert called(server, tools=tools)[1] == [("weather", kept)]
 
 
 def test_results_of_calls_are_part_of_what_is_asked(served: tuple[Running, Script]) -> None:
