@@ -109,8 +109,10 @@ class ToolOrder:
         arguments = json.loads(call.arguments)
         if (call.name, arguments) in made:
             return False
+        if not self.may_reply:
+            return True
         said = set[str]().union(*map(_words, _values([*self.messages, *self.tools])))
-        return not self.may_reply or all(said & words for words in map(_words, _values(arguments)) if words)
+        return all(said & words for words in map(_words, _values(arguments)) if words)
 
     def in_order(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call in the order of the tool's schema, in which llguidance reads them."""
