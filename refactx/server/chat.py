@@ -17,7 +17,7 @@ from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Generation
 from refactx.errors import InputError
 from refactx.options import options_of
 from refactx.server.conversation import Conversation, Message, conversation, with_results
-from refactx.server.forms import Format, JsonForm
+from refactx.server.forms import Format, JsonForm, names_in
 from refactx.server.http import bad_request, no_model
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, Numbered, reply, sse, stream_reply
@@ -434,7 +434,7 @@ async def form_of(given: Format | None, place: str, service: TextService) -> Jso
     """
     form = None if given is None else given.form(place)
     if form is not None:
-        await service.look_up(service.scoring(place).forms.check, form)
+        await service.look_up(service.scoring(place).forms.check, form, names_in())
     return form
 
 

@@ -1,6 +1,7 @@
 """Answers in a form that was asked for: JSON by a schema, which a text with facts is followed by.
 
-llguidance holds the model to the schema. A string of it with `"x-refactx"` is held to names in the facts that the text has.
+llguidance holds the model to the schema. A string of it with `"x-refactx"` is held to names in the facts that the text has, or
+to names of the index: such a name is written in place of a `SENTINEL`, whose constant the grammar has there.
 """
 
 import json
@@ -9,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,19 +18,27 @@ from pydantic import BaseModel, ConfigDict, Field
 from refactx.ask.answer import Answer
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Example, Generation
-from refactx.decoding.states import Constraint
+from refactx.decoding.states import Constraint, FactSource
 from refactx.decoding.stream import FactStream
 from refactx.engines.engine import LanguageModel
-from refactx.errors import InputError
-from refactx.fact import Fact, Link, LinkedFact
+from refactx.errors import InputError, ModelError
+from refactx.fact import Fact
+from refactx.index.index import Index
 from refactx.server.http import ApiError, bad_request
-from refactx.sparql.decoding.matching import Matcher, Vocabulary, json_grammar
-from refactx.tree.tree import NO_TOKENS, Tokens
+from refactx.sparql.decoding.matching import Allowed, Matcher, Vocabulary, json_grammar
+from refactx.sparql.decoding.names import TreeNames
+from refactx.tree.tree import NO_TOKENS, Path, Tokens
+from refactx.walks.decoding.grammar import Subjects
+from refactx.walks.facts import Units
 
 LONGEST_SCHEMA = 20_000
 """The most characters of a schema: it becomes a part of the prompt."""
 MARK = "x-refactx"
-"""The keyword of strings that are names in facts."""
+"""The keyword of strings that are names."""
+SENTINELS = {"entity": "\ue000entity", "predicate": "\ue000predicate"}
+"""What stands for a name of the index in a grammar, by the values of `MARK`: nobody's text has this private character."""
+ANY = "\ue001"
+"""A text that only strings without bounds have."""
 DATA = ("enum", "const", "default", "examples")
 """Keywords whose values are no schemas."""
 NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -80,7 +89,7 @@ class JsonForm:
         return f"Write your last answer as JSON and nothing else, by this JSON schema:\n{schema}"
 
     def grammar(self, names: Mapping[str, Sequence[str]]) -> str:
-        """Return the grammar of the JSON. `names`: those that strings are held to, by the values of `MARK`.
+        """Return the grammar of the JSON. `names`: those that strings are held to, by values of `MARK` beside `SENTINELS`.
 
         Raises ApiError (400) for a schema that cannot be read or is too large.
         """
@@ -105,9 +114,9 @@ class JsonForm:
         mark = node.get(MARK)
         if not isinstance(mark, str):
             return {key: self._part(key, value, names) for key, value in node.items()}
-        if mark not in names:
-            raise self.refusal(f"has {mark[:50]!r} as {MARK}: give {', '.join(names)}")
-        values: list[str | None] = [*dict.fromkeys(names[mark])]
+        if mark not in names and mark not in SENTINELS:
+            raise self.refusal(f"has {mark[:50]!r} as {MARK}: give {', '.join((*SENTINELS, *names))}")
+        values: list[str | None] = [SENTINELS[mark]] if mark in SENTINELS else [*dict.fromkeys(names[mark])]
         kinds = [node, *_listed(node.get("anyOf"))]
         if any("null" in _listed(one.get("type")) for one in kinds if isinstance(one, Mapping)):
             values.append(None)
@@ -125,14 +134,135 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def names_in(facts: Sequence[Fact] = (), links: Sequence[LinkedFact] = ()) -> dict[str, list[str]]:
-    """Return the names in facts by what they are. `links`: the same facts with their ids."""
-    objects = [fact.object for fact, linked in zip(facts, links, strict=True) if isinstance(linked.object, Link)]
-    return {
-        "entity": [*(fact.subject for fact in facts), *objects],
-        "predicate": [fact.predicate for fact in facts],
-        "object": [fact.object for fact in facts],
-    }
+def names_in(facts: Sequence[Fact] = ()) -> dict[str, list[str]]:
+    """Return the names in facts by what they are."""
+    return {"subject": [fact.subject for fact in facts], "object": [fact.object for fact in facts]}
+
+
+class IndexNames:
+    """The names of an index as texts of strings of JSON. `token_bytes`: of the model's ids.
+
+    Raises ModelError if the tokenizer joins parts of facts.
+    """
+
+    def __init__(self, index: FactSource, token_bytes: Sequence[bytes]) -> None:
+        units = Units(index.tokenizer, index.trigger)
+        if not units.are_whole:
+            raise ModelError("the model's tokenizer has tokens with text of two parts of a fact, such as '> <'")
+        self.token_bytes, self._index, self._closing = token_bytes, index, units.closing
+        self._subjects = Subjects(token_bytes, units.closing)
+        self._ids = {text: number for number, text in enumerate(token_bytes) if text}
+        self._others = self._having(lambda text: b">" in text or _json_text(text) != text)
+        self.private = self._having(lambda text: text[:1] == ANY.encode()[:1])
+        """The tokens that sentinels may begin with: int32[n], ascending."""
+
+    def _having(self, has: Callable[[bytes], bool]) -> Tokens:
+        return np.array([number for number, text in enumerate(self.token_bytes) if has(text)], np.int32)
+
+    @cached_property
+    def _tree(self) -> TreeNames:
+        return TreeNames(cast("Index", self._index))
+
+    def after(self, kind: str, ids: Path) -> tuple[Tokens, dict[int, bytes], bool]:
+        """Return what may follow some ids of a name: tokens, whose text is that of the string, int32[n], ascending; the text
+        in the string of other tokens, with brackets or what JSON escapes; and whether the name is whole.
+
+        An alias ends before what marks it as one.
+        """
+        if kind == "predicate":
+            begun = self._tree.all_properties().after(ids)
+        else:
+            begun = self._subjects.after(ids, self._index)
+        written, tokens = self._text(ids), begun.tokens
+        if begun.unit is not None:
+            return NO_TOKENS, {}, True
+        if (
+            kind == "entity"
+            and written
+            and len(tokens)
+            and self._subjects.is_alias((*ids, int(tokens[0])), self._index)
+        ):
+            return NO_TOKENS, {}, True
+        is_other = np.isin(tokens, self._others) if written else np.ones(len(tokens), np.bool_)
+        others = {token: self._text((*ids, token))[len(written) :] for token in tokens[is_other].tolist()}
+        return tokens[~is_other], others, False
+
+    def beginnings(self, text: bytes) -> Tokens:
+        """Return the tokens with the beginning of a text, or all of it: int32[n], ascending."""
+        found = [self._ids[text[:size]] for size in range(1, len(text) + 1) if text[:size] in self._ids]
+        return np.array(sorted(found), np.int32)
+
+    def _text(self, ids: Path) -> bytes:
+        """Return the text in a string of a name's ids, which begin with a space and a bracket."""
+        text = b"".join(self.token_bytes[token] for token in ids)[2:]
+        return _json_text(text[:-1] if ids and ids[-1] in self._closing else text)
+
+
+def _json_text(text: bytes) -> bytes:
+    return text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+
+
+class _Way(NamedTuple):
+    """A way to go on in a name of a `kind`: `ids` after which `rest` is still to be written, the `tokens` that may be next,
+    and the grammar after the name."""
+
+    kind: str
+    ids: Path
+    rest: bytes
+    tokens: Tokens
+    end: Matcher
+
+
+class NamedMatcher(Matcher):
+    """A grammar of JSON after some tokens, in which names of an index stand in place of sentinels.
+
+    `grammars`: those outside names; `ways`: those to go on in one.
+    """
+
+    def __init__(self, names: IndexNames, grammars: Sequence[Matcher], ways: Sequence[_Way] = ()) -> None:
+        self._names, self._grammars, self._ways = names, list(grammars), list(ways)
+        found = [self._outside(grammar) for grammar in self._grammars] + [way.tokens for way in self._ways]
+        tokens = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+        self.allowed, self.can_end = Allowed(tokens, ()), any(grammar.can_end for grammar in grammars)
+
+    def _outside(self, grammar: Matcher) -> Tokens:
+        """Return the tokens of a grammar outside names, and add what can follow in names that begin here."""
+        tokens, first = grammar.allowed.tokens, len(self._names.token_bytes)
+        tokens = tokens[tokens < first]
+        is_private = np.isin(tokens, self._names.private)
+        if not is_private.any() or grammar.after(first + len(SENTINELS)) is not None:
+            return tokens
+        for number, kind in enumerate(SENTINELS, first):
+            if (end := grammar.after(number)) is not None:
+                ends, ways = self._within(kind, (), b"", end)
+                self._grammars += ends
+                self._ways += ways
+        return tokens[~is_private]
+
+    def _within(self, kind: str, ids: Path, rest: bytes, end: Matcher) -> tuple[list[Matcher], list[_Way]]:
+        """Return the grammars after whole names, and the ways to go on in one. A name is empty if there is none."""
+        if rest:
+            return [], [_Way(kind, ids, rest, self._names.beginnings(rest), end)]
+        tokens, others, is_whole = self._names.after(kind, ids)
+        is_whole = is_whole or not (len(tokens) or others)
+        grammars, ways = [end] if is_whole else [], [_Way(kind, ids, b"", tokens, end)] if len(tokens) else []
+        for token, text in others.items():
+            more = self._within(kind, (*ids, token), text, end)
+            grammars, ways = grammars + more[0], ways + more[1]
+        return grammars, ways
+
+    def after(self, token: int) -> "NamedMatcher | None":
+        if token not in self.allowed.tokens:
+            return None
+        grammars = [after for grammar in self._grammars if (after := grammar.after(token)) is not None]
+        ways = list[_Way]()
+        for way in self._ways:
+            if token not in way.tokens:
+                continue
+            ids, rest = way.ids, way.rest[len(self._names.token_bytes[token]) :]
+            more = self._within(way.kind, ids if way.rest else (*ids, token), rest, way.end)
+            grammars, ways = grammars + more[0], ways + more[1]
+        return NamedMatcher(self._names, grammars, ways)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,18 +317,18 @@ class WrittenForm:
 
 
 class Forms:
-    """The writing of answers in a form, by the model of an asker."""
+    """The writing of answers in a form, by the model of an asker over an index."""
 
-    def __init__(self, model: LanguageModel, asker: Asker) -> None:
-        self._model, self._asker, self._lock = model, asker, Lock()
+    def __init__(self, model: LanguageModel, asker: Asker, index: FactSource) -> None:
+        self._model, self._asker, self._index, self._lock = model, asker, index, Lock()
         self._matcher = lru_cache(maxsize=16)(self._new_matcher)
 
-    def check(self, form: JsonForm) -> None:
+    def check(self, form: JsonForm, names: Mapping[str, Sequence[str]]) -> None:
         """Raise ApiError (400) for a form that cannot be held or takes too much of the model's room, or if the model cannot
-        be held to forms."""
+        be held to forms. `names`: as in `JsonForm.grammar`."""
         if self._model.engine is None:
             raise bad_request(f"this server's model cannot be held to a form: leave {form.place} out", form.place)
-        self.matcher(form)
+        self.matcher(form, names)
         size, room = len(self._model.tokenizer.encode(form.request)), self._model.room
         if room is not None and 2 * size > room:
             raise form.refusal(f"has {size} tokens of the {room} that the model takes: give a smaller one")
@@ -225,7 +355,7 @@ class Forms:
         written = self._asker.follow_up(
             form.request,
             answer,
-            FormConstraint(self.matcher(form, names_in(answer.facts, answer.links)), self._model.ends),
+            FormConstraint(self.matcher(form, names_in(answer.facts)), self._model.ends),
             options,
             history=history,
             system=system,
@@ -244,11 +374,15 @@ class Forms:
             passes=written.passes,
         )
 
-    def matcher(self, form: JsonForm, names: Mapping[str, Sequence[str]] = names_in()) -> Matcher:
-        """Return the matcher of a form. Raise ApiError (400) for one that cannot be held."""
+    def matcher(self, form: JsonForm, names: Mapping[str, Sequence[str]]) -> Matcher:
+        """Return the matcher of a form. `names`: as in `JsonForm.grammar`. Raise ApiError (400) for one that cannot be held."""
         grammar = form.grammar(names)
+        has_names = any(sentinel in grammar for sentinel in SENTINELS.values())
         try:
-            return self._matcher(grammar)
+            found = self._matcher(grammar)
+            return NamedMatcher(self._names, [found]) if has_names else found
+        except ModelError as error:
+            raise form.refusal(f"has {MARK} with names of the index, which cannot be held: {error}") from None
         except (ValueError, RuntimeError) as error:
             raise form.refusal(f"cannot be used: {str(error).partition('<state>')[0].strip()}") from None
 
@@ -258,4 +392,9 @@ class Forms:
 
     @cached_property
     def _vocabulary(self) -> Vocabulary:
-        return Vocabulary(list(self._model.token_bytes))
+        texts = [one.encode() for one in (*SENTINELS.values(), ANY)]
+        return Vocabulary([*self._model.token_bytes, *texts], self._model.tokenizer.encode)
+
+    @cached_property
+    def _names(self) -> IndexNames:
+        return IndexNames(self._index, self._model.token_bytes)

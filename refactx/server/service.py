@@ -301,7 +301,7 @@ class Scoring:
 
     def __init__(self, model: LanguageModel, tokenizer: Any, index: FactIndex, prompt: Prompt, name: str) -> None:
         self.model, self.asker = model, Asker(model, tokenizer, index, prompt)
-        self.continuing, self.forms = Continuing(model, tokenizer, index), Forms(model, self.asker)
+        self.continuing, self.forms = Continuing(model, tokenizer, index), Forms(model, self.asker, index)
         self.tools = Tools(model, self.forms, index, name)
 
 

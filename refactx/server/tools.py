@@ -288,7 +288,7 @@ class Tools:
                     f"tool_choice is {chosen[0]!r}, which is not in tools: name one of them", "tool_choice"
                 )
         form = _form({name: functions[name] for name in chosen}, key)
-        self._forms.check(form)
+        self._forms.check(form, {})
         clean = partial(without_control, self._model.tokenizer)
         return ToolOrder(
             messages=[{**one, "content": clean(one["content"])} for one in messages],
@@ -382,7 +382,7 @@ class Tools:
         texts = (marks.opens, marks.between, marks.closes) if bare is None else (bare[1], "", "")
         opens, between, closes = map(self._encode, texts)
         constraint = CallConstraint(
-            self._forms.matcher(form), (opens, between, closes), parallel=order.parallel and bare is None
+            self._forms.matcher(form, {}), (opens, between, closes), parallel=order.parallel and bare is None
         )
         written = _written(BatchWriter(self._model, constraint=constraint), request, writing)
         state = constraint.start(request.prompt)
@@ -407,7 +407,7 @@ class Tools:
         if not isinstance(written[key], dict):
             return False
         call = {"name": written["name"], key: order.in_order(written["name"], written[key])}
-        matcher: Matcher | None = self._forms.matcher(order.form)
+        matcher: Matcher | None = self._forms.matcher(order.form, {})
         for token in self._encode(json.dumps(call, ensure_ascii=False)):
             matcher = None if matcher is None else matcher.after(token)
         return matcher is not None and matcher.can_end

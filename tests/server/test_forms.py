@@ -62,12 +62,11 @@ SCHEMAS = st.recursive(
 NAMES: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "who": {"type": "string", "x-refactx": "entity"},
-        "how": {"type": "string", "x-refactx": "predicate"},
+        "who": {"type": "string", "x-refactx": "subject"},
         "what": {"type": "array", "items": {"type": "string", "x-refactx": "object"}, "minItems": 1, "maxItems": 2},
         "sure": {"type": "boolean"},
     },
-    "required": ["who", "how", "what", "sure"],
+    "required": ["who", "what", "sure"],
     "additionalProperties": False,
 }
 FORMAT: Any = {"type": "json_schema", "json_schema": {"name": "found", "strict": True, "schema": NAMES}}
@@ -145,9 +144,8 @@ def test_a_thousand_strings_are_names_of_the_facts_before_them(server: Running) 
             continue
         facts, found = choice.message.refactx["facts"], json.loads(choice.message.content)
         assert found["who"] in ({fact["subject"]["label"] for fact in facts} or {""})
-        assert found["how"] in ({fact["predicate"]["label"] for fact in facts} or {""})
         assert {*found["what"]} <= ({fact["object"]["literal"] for fact in facts} or {""})
-        names += 2 + len(found["what"]) if facts else 0
+        names += 1 + len(found["what"]) if facts else 0
 
 
 @pytest.mark.parametrize("model", ["tiny", "tiny:answer", "tiny:free"])
@@ -165,7 +163,6 @@ def test_the_content_is_json_and_what_stands_before_it_is_the_reasoning(server: 
     facts = message.refactx["facts"]
     assert bool(facts) == (model != "tiny:free")
     assert found["who"] in ({fact["subject"]["label"] for fact in facts} or {""})
-    assert found["how"] in ({fact["predicate"]["label"] for fact in facts} or {""})
     assert {*found["what"]} <= ({fact["object"]["literal"] for fact in facts} or {""})
     cited = [one.url_citation for one in message.annotations]
     assert [(one.start_index, one.end_index) for one in cited] == [(0, len(message.content))] * len(facts)
@@ -292,7 +289,7 @@ def test_names_of_no_facts_are_empty_or_null(tiny: Running) -> None:
 
 
 def test_a_field_may_have_the_name_of_a_keyword(tiny: Running) -> None:
-    marked = {"type": "string", "x-refactx": "entity"}
+    marked = {"type": "string", "x-refactx": "subject"}
     names = ["enum", "x-refactx"]
     schema = {
         "type": "object",
@@ -321,7 +318,7 @@ def test_a_field_may_have_the_name_of_a_keyword(tiny: Running) -> None:
         ),
         ({"enum": ["x" * LONGEST_SCHEMA]}, "is too large: give a schema of at most 20,000 characters"),
         ({"const": "x" * 300}, "has 382 tokens of the 512 that the model takes: give a smaller one"),
-        ({"items": {"x-refactx": "name"}}, "has 'name' as x-refactx: give entity, predicate, object"),
+        ({"items": {"x-refactx": "name"}}, "has 'name' as x-refactx: give entity, predicate, subject, object"),
     ],
 )
 def test_a_schema_that_cannot_be_held_is_refused(tiny: Running, schema: dict[str, Any], reason: str) -> None:
@@ -347,7 +344,8 @@ def test_a_schema_that_is_found_to_be_too_complex_ends_the_text_with_an_error() 
 def test_a_model_without_an_engine_has_no_forms(tiny: Running) -> None:
     form = JsonForm(schema={}, place="response_format")
     with pytest.raises(ApiError, match="cannot be held to a form: leave response_format out"):
-        Forms(cast(Any, SimpleNamespace(engine=None)), tiny.service.asker).check(form)
+        model = cast(Any, SimpleNamespace(engine=None))
+        Forms(model, tiny.service.asker, LinkedIndex(tiny_fact_tokenizer(), FACTS)).check(form, {})
 
 
 def test_a_deep_schema_is_refused(tiny: Running) -> None:

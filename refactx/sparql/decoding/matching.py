@@ -17,6 +17,8 @@ was added to it can be text.
 
 import json
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from enum import IntEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -250,11 +252,12 @@ def new_matcher(table: list[bytes], text: str) -> Matcher:
 class Vocabulary:
     """The tokens of a model for matchers of several grammars. `table`: as in `new_matcher`. It takes a second for 150,000.
 
+    `encode`: the ids of a text, in which what a grammar forces is written; by default, one for each byte.
     Raises ValueError or RuntimeError if llguidance refuses them.
     """
 
-    def __init__(self, table: list[bytes]) -> None:
-        self._tokenizer, self._size = LLTokenizer(TokenizerWrapper(_Tokens(table)), slices=[]), len(table)
+    def __init__(self, table: list[bytes], encode: Callable[[str], list[int]] | None = None) -> None:
+        self._tokenizer, self._size = LLTokenizer(TokenizerWrapper(_Tokens(table, encode)), slices=[]), len(table)
 
     def matcher(self, grammar: str) -> Matcher:
         """Return the matcher of a grammar. Raise ValueError if llguidance refuses it."""
@@ -289,8 +292,9 @@ class _Tokens:
 
     bos_token_id = None
 
-    def __init__(self, table: list[bytes]) -> None:
+    def __init__(self, table: list[bytes], encode: Callable[[str], list[int]] | None) -> None:
         size = len(table)
+        self._table, self._encode = table, encode
         special = [text or b"%b<|%d|>" % (_SPECIAL, number) for number, text in enumerate(table)]
         self.tokens = [*special, *(b"%b<|%d|>" % (_SPECIAL, size + n) for n in range(len(OpenPart) + 1))]
         self.eos_token_id = len(self.tokens) - 1
@@ -298,5 +302,9 @@ class _Tokens:
         self._bytes = {text: number for number, text in enumerate(table) if len(text) == 1}
 
     def __call__(self, text: bytes) -> list[int]:
-        """Return ids of a text. llguidance asks for them to find forced tokens, which the grammar turns off."""
+        """Return ids of a text. llguidance asks for them to find forced tokens, which the grammar of SPARQL turns off."""
+        with suppress(UnicodeDecodeError):
+            ids = [] if self._encode is None else self._encode(text.decode())
+            if ids and b"".join(self._table[one] for one in ids) == text:
+                return ids
         return [self._bytes[text[at : at + 1]] for at in range(len(text)) if text[at : at + 1] in self._bytes]

@@ -168,12 +168,12 @@ class TreeNames:
 
     def _predicates(self) -> list[str]:
         names = self._names.properties_beginning("")
-        known = self.facts.describe(names)
-        found = [name for name in names if name in known and name not in (*DESCRIPTIONS, ALIAS_OF)]
-        if found:
-            return found
-        subjects = [text[1:-1] for text, _ in islice(self._index.complete("<", _SCANNED), _SCANNED)]
-        return sorted({name for subject in subjects for name in self.facts.predicates(subject)})
+        known, hidden = self.facts.describe(names), {*DESCRIPTIONS, ALIAS_OF}
+        found = {name for name in names if name in known} - hidden
+        if not found:
+            subjects = [text[1:-1] for text, _ in islice(self._index.complete("<", _SCANNED), _SCANNED)]
+            found = {name for subject in subjects for name in self.facts.predicates(subject)} - hidden
+        return sorted(found)
 
     def _properties(self, names: Iterable[str]) -> Properties:
         ordered = sorted(set(names))

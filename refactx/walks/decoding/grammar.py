@@ -60,13 +60,13 @@ class Subjects:
             return Begun(NO_TOKENS, self._text(ids).decode().strip() if children.total else None)
         aliases = []
         for token in children.tokens[np.isin(children.tokens, self._alias_tokens)].tolist():
-            if self._is_alias((*ids, token), source):
+            if self.is_alias((*ids, token), source):
                 aliases.append(token)
         if len(aliases) in (0, len(children.tokens)):
             return Begun(children.tokens)
         return Begun(children.tokens[~np.isin(children.tokens, aliases)])
 
-    def _is_alias(self, ids: Path, source: FactSource) -> bool:
+    def is_alias(self, ids: Path, source: FactSource) -> bool:
         """Return whether all names that begin with some ids end as names of aliases do, of which a part is written."""
         text = self._text(ids)
         if ids[-1] in self._closing:
@@ -76,7 +76,7 @@ class Subjects:
         children = source.children(ids)
         if not np.isin(children.tokens, self._alias_tokens).all():
             return False
-        return all(self._is_alias((*ids, token), source) for token in children.tokens.tolist())
+        return all(self.is_alias((*ids, token), source) for token in children.tokens.tolist())
 
     def _text(self, ids: Path) -> bytes:
         return b"".join(self._token_bytes[token] for token in ids)
