@@ -162,9 +162,11 @@ class _Change:
                     more = _count_facts_of(hubs, chosen, own_tokenizer, self.sign)
                     note = self._note(inputs, count, passed_over)
                     self._write(connection, entry, chosen, knowledge, note, folder, more)
-            elif self.sign > 0 and not has_names(knowledge):
-                # Only without new names: these are not stored here, and the next change could not name the pairs.
-                learned = _add_inverses(connection, entry, "inverse_properties", report.inverse_properties)
+            elif self.sign > 0:
+                if not has_names(knowledge):
+                    # Only without new names: these are not stored here, and the next change could not name the pairs.
+                    learned = _add_to_report(connection, entry, "inverse_properties", report.inverse_properties)
+                _add_to_report(connection, entry, "property_aliases", report.property_aliases)
             notes = [_note_on_left_out(entry, self.action, self.selection, report)]
             if learned:
                 notes.insert(0, f"index {self.index!r} has learned the inverse properties of {learned} properties")
@@ -255,8 +257,9 @@ class _Change:
                 change_hubs(connection, entry.id, more)
             writing.note_change(connection, entry, note, note["source"] if appends else ())
             if appends:
-                _add_inverses(connection, entry, "inverse_properties", knowledge.report.inverse_properties)
-                _add_inverses(connection, entry, "ready_inverses", knowledge.report.ready_inverses)
+                _add_to_report(connection, entry, "inverse_properties", knowledge.report.inverse_properties)
+                _add_to_report(connection, entry, "ready_inverses", knowledge.report.ready_inverses)
+                _add_to_report(connection, entry, "property_aliases", knowledge.report.property_aliases)
 
 
 def _count_facts_of(
@@ -341,10 +344,10 @@ def _property_number(id_: str) -> int:
     return entity_number(id_) if is_property(id_) else other_number(id_) + 1
 
 
-def _add_inverses(connection: Connection, entry: CatalogueEntry, key: str, found: Mapping[str, str]) -> int:
+def _add_to_report(connection: Connection, entry: CatalogueEntry, key: str, found: Mapping[str, Any]) -> int:
     """Add to a part of the report of an index those pairs whose property it does not have yet, and return how many.
 
-    `found`: pairs as in `Report.inverse_properties` or `Report.ready_inverses`.
+    `found`: as `Report.inverse_properties`, `ready_inverses` or `property_aliases`.
     """
     known = entry.report.get(key, {})
     new = {one: other for one, other in found.items() if one not in known}

@@ -10,6 +10,8 @@ from tqdm import tqdm
 
 REPORTED_FAULTS = 10
 """How many malformed lines a report quotes; further ones are only counted."""
+MOST_PROPERTY_ALIASES = 100_000
+"""The most other names of predicates that are kept, in the order of these: 3,860 properties of Wikidata have 8,085."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,7 @@ class Report:
     asked for; these and `derived` add up to all such claims. `inverse_properties` maps a property to the one that its
     inverse facts belong to (`P25`: `P40`); later changes of the index follow it. `ready_inverses` maps a
     predicate of ready-made facts to the name of its inverse that the rules gave, "" for none; changes follow it too.
+    `property_aliases` maps the name of a predicate to its other names, if aliases were asked for.
     `hubs` counts the pairs of an object and a predicate in the table `refactx.hubs`; None if the index was ingested
     before there was one. `selection` is `Selection.to_json()`. `prompt`: examples of the index's own for its
     prompt (`refactx.ask.examples`). `texts_checked`: facts whose text the tokenizer changes
@@ -56,6 +59,7 @@ class Report:
     notes: tuple[str, ...] = ()
     inverse_properties: dict[str, str] = field(default_factory=dict)
     ready_inverses: dict[str, str] = field(default_factory=dict)
+    property_aliases: dict[str, list[str]] = field(default_factory=dict)
     prompt: dict[str, Any] = field(default_factory=dict)
     hubs: int | None = None
     texts_checked: bool = True

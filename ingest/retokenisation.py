@@ -105,6 +105,7 @@ def retokenise(
                 notes=(f"read from index {base!r}",),
                 selection=known.get("selection", {}),
                 inverse_properties=known.get("inverse_properties", {}),
+                property_aliases=known.get("property_aliases", {}),
                 prompt=known.get("prompt", {}),
                 hubs=len(hubs) if knows_hubs(entry) else None,
             )

@@ -34,7 +34,7 @@ from refactx.ingest.knowledge.names import (
 from refactx.ingest.knowledge.names import FACTS as ALIAS_FACTS
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
 from refactx.ingest.parsers.values import VALUE_KINDS
-from refactx.ingest.report import Report
+from refactx.ingest.report import MOST_PROPERTY_ALIASES, Report
 from refactx.ingest.selection import Selection
 from refactx.ingest.work import Tables
 
@@ -92,6 +92,12 @@ WHERE predicate > 0 AND predicate IN (
 )
 ORDER BY property
 """
+_PROPERTY_ALIASES = f"""
+SELECT DISTINCT n.name, t.text FROM terms t JOIN named n USING (entity)
+WHERE t.kind = {OTHER_NAME} AND is_property(entity) AND NOT {ADDS_NOTHING}
+    AND entity IN (SELECT entity FROM used UNION SELECT entity FROM known)
+ORDER BY n.name, t.text LIMIT {MOST_PROPERTY_ALIASES}
+"""
 _BY_LABEL = {"by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL}
 _RULES = {
     "title": f"rule = {BY_TITLE} AND NOT has_id",
@@ -117,7 +123,9 @@ def account_for(
     staged = count("SELECT count(*) FROM judged WHERE reason IS NULL") + count("SELECT count(*) FROM ready")
     dropped["duplicate"] += staged - claims
     kept_descriptions = _add_descriptions(database, selection, dropped)
-    aliases = _add_aliases(database, dropped)
+    aliases, of_properties = _add_aliases(database, dropped), _property_aliases(database)
+    other_names = sum(map(len, of_properties.values()))
+    dropped["unused name"] -= other_names
     names = _add_names(database, selection, dropped, _NOT_MADE if is_graph else "")
     cut = (
         count("SELECT count(*) FROM aliased WHERE is_cut")
@@ -136,7 +144,7 @@ def account_for(
         derived=derived,
         aliases=aliases,
         lines_read=0,
-        kept=claims + kept_descriptions + aliases + names,
+        kept=claims + kept_descriptions + aliases + other_names + names,
         dropped=dropped,
         cut=cut,
         entities=count("SELECT count(*) FROM used WHERE entity > 0"),
@@ -144,9 +152,17 @@ def account_for(
         not_inverted=not_inverted if selection.inverse else {},
         hubs=count("SELECT count(*) FROM hubs_with_counts"),
         inverse_properties=dict(database.rows(_INVERSE_PROPERTIES)) if selection.inverse else {},
+        property_aliases=of_properties,
         notes=inverted.notes,
         ready_inverses=dict(inverted.ready),
     )
+
+
+def _property_aliases(database: Tables) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, text in database.rows(_PROPERTY_ALIASES):
+        found.setdefault(name, []).append(text)
+    return found
 
 
 def _add_descriptions(database: Tables, selection: Selection, dropped: Counter[str]) -> int:

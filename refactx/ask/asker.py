@@ -158,6 +158,7 @@ class Channels:
                 words=prompt.words,
                 tokens=self._tokens,
                 question=question,
+                aliases=getattr(self._index, "property_aliases", {}),
                 score=channel.score_of_queries,
                 marker=prompt.marker,
                 end=self._end,

@@ -423,6 +423,12 @@ class Index:
         """The beginning of all IRIs of a Wikibase, such as `https://kb.example.org/`; None for Wikidata and other graphs."""
         return (self.entry.report.get("selection", {}).get("profile") or {}).get("base")
 
+    @property
+    def property_aliases(self) -> Mapping[str, Sequence[str]]:
+        """The other names of predicates, by name."""
+        found: Mapping[str, Sequence[str]] = self.entry.report.get("property_aliases", {})
+        return found
+
     def ids_of(self, names: Iterable[str]) -> dict[str, Named]:
         """Return the ids of items and properties by name, and the kinds of properties' objects, without names that
         have none, with one query of each name table for all of them."""

@@ -45,7 +45,8 @@ class ChannelOptions:
     """The weights and limits of the channel. Scores and differences are in nats (natural logarithms).
 
     Weights of terms besides the question's, which is 1: `own`, the model's log-probability of a property; `name`, that
-    of a name; `prior`, the logarithm of a subject's share of the facts.
+    of a name; `prior`, the logarithm of a subject's share of the facts; `words`, of a property with a word in common with
+    the question; `alias`, of one that has another name with such a word.
 
     Subjects: `candidates`, limits on the candidates; `doubtful`: a subject is not scored with the question if its other
     terms are this much below the best subject's; `unnamed`: in the first fact, the same for one that the question does not
@@ -66,6 +67,8 @@ class ChannelOptions:
     own: float = 0.3
     name: float = 0.7
     prior: float = 0.5
+    words: float = 3.0
+    alias: float = 2.0
     candidates: SubjectLimits = field(default_factory=SubjectLimits)
     properties: int = 64
     unlikely: float = 9.0
@@ -236,7 +239,9 @@ class Channel:
         found = [one for number in range(len(meant)) for one in self._worth_reading(machine, properties, number)]
         if not found:
             return meant[0].subject.ids
-        priors = np.array([weights.own * one.own + meant[one.subject].score for one in found])
+        priors = np.array(
+            [weights.own * one.own + meant[one.subject].score + self._in_words(machine, one) for one in found]
+        )
         texts = [(*texts_so_far[one.subject], *one.ids) for one in found]
         likely = yield from self.score.likelihoods(texts, reading.trees, priors, weights.hopeless)
         total = likely + priors
@@ -253,6 +258,14 @@ class Channel:
             [of_no_fact] = yield from self.score.likelihoods(without, reading.trees)
             self.lines.evidence[(*subject.state.prefix, *ids)] = float(likely[best] - of_no_fact)
         return (*subject.ids, *ids)
+
+    def _in_words(self, machine: Machine, property_: Property) -> float:
+        """Return what the words of the question say of a property, in nats."""
+        if self.queries is None:
+            return 0.0
+        name, weights = _name_of(machine, property_), self._options
+        by_name, by_alias = self.queries.has_word_of(name), self.queries.has_word_of_alias(name)
+        return weights.words * by_name + weights.alias * by_alias
 
     def _worth_reading(self, machine: Machine, found: Sequence[Property], subject: int) -> list[Property]:
         """Return the properties of a subject that the question is read after.

@@ -6,9 +6,9 @@ its first fact. The answer after a query is the query's result: the model has no
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import takewhile
 
 from refactx.decoding.machine import Machine
@@ -48,9 +48,9 @@ STEM = 5
 class QueryAnswers:
     """The queries of one text.
 
-    `facts`: what they are answered with; `words`, `tokens`: to find what the question names; `score`: the likelihoods
-    of the question; `marker`: the text before the answer; `end`: the ids that end a text. `values`, `min_confidence`: as in
-    `refactx.selection.channel.ChannelOptions`.
+    `facts`: what they are answered with; `words`, `tokens`: to find what the question names; `aliases`: other names of
+    predicates, by name; `score`: the likelihoods of the question; `marker`: the text before the answer; `end`: the ids that
+    end a text. `values`, `min_confidence`: as in `refactx.selection.channel.ChannelOptions`.
 
     `answered`: the queries that the text has.
     """
@@ -62,6 +62,7 @@ class QueryAnswers:
         words: QueryWords,
         tokens: FoldedTokens,
         question: str,
+        aliases: Mapping[str, Sequence[str]],
         score: QuestionScore,
         marker: str,
         end: Sequence[int],
@@ -69,7 +70,7 @@ class QueryAnswers:
         min_confidence: float,
     ) -> None:
         self.facts, self._words, self._tokens, self._question = facts, words, tokens, question
-        self._score, self._marker, self._end, self._values = score, marker, tuple(end), values
+        self._aliases, self._score, self._marker, self._end, self._values = aliases, score, marker, tuple(end), values
         self.min_confidence = min_confidence
         self._mentions: Mentions | None = None
         self._spans: Sequence[MentionSpan] | None = None
@@ -162,11 +163,18 @@ class QueryAnswers:
 
     def has_word_of(self, name: str) -> bool:
         """Return whether the question has a word of a name, which may end otherwise (`borders` and `shares border with`)."""
-        asked, own = (
-            {word[:STEM] for word in words_of(text) if not self._words.is_function(word)}
-            for text in (self._question, name)
-        )
-        return not asked.isdisjoint(own)
+        return not self._asked.isdisjoint(self._stems(name))
+
+    def has_word_of_alias(self, name: str) -> bool:
+        """Return whether the question has a word of another name of a predicate (`die of` is one of `cause of death`)."""
+        return any(not self._asked.isdisjoint(self._stems(alias)) for alias in self._aliases.get(name, ()))
+
+    @cached_property
+    def _asked(self) -> set[str]:
+        return self._stems(self._question)
+
+    def _stems(self, text: str) -> set[str]:
+        return {word[:STEM] for word in words_of(text) if not self._words.is_function(word)}
 
     def _find_mentions(self, machine: Machine) -> Mentions:
         if self._mentions is None:

@@ -255,6 +255,9 @@ class Words:
     def has_word_of(self, name: str) -> bool:
         return name == "pin"
 
+    def has_word_of_alias(self, name: str) -> bool:
+        return name in ("pin", "q")
+
 
 def test_an_unlikely_property_is_read_if_it_has_a_word_of_the_question() -> None:
     index = tiny_index(GRAPH)
@@ -265,3 +268,18 @@ def test_an_unlikely_property_is_read_if_it_has_a_word_of_the_question() -> None
     assert not own._worth_reading(machine, found, 1)
     own.queries = Words()  # type: ignore[assignment]
     assert own._worth_reading(machine, found, 0) == [found[0], found[1], found[2]]
+
+
+def test_a_property_with_a_word_of_the_question_in_its_names_is_likelier() -> None:
+    index = tiny_index(GRAPH)
+    machine, own = Machine(index), channel(index)
+    found = [
+        Property(subject=0, ids=tuple(index.tokenizer.encode(f" <{name}>")), own=0.0) for name in ("p", "q", "pin")
+    ]
+    assert [own._in_words(machine, one) for one in found] == [0.0, 0.0, 0.0]
+    own.queries = Words()  # type: ignore[assignment]
+    assert [own._in_words(machine, one) for one in found] == [
+        0.0,
+        own._options.alias,
+        own._options.words + own._options.alias,
+    ]

@@ -176,17 +176,27 @@ def test_aliases_are_appended_to_an_index_without_them_and_forgotten(named: Livi
     ]
     source, wanted = graph(named, "aliases.nt", lines), Selection(aliases=True)
     done = named.append_from(source, selection=wanted)
-    assert (done.facts, done.report.aliases, done.report.kept) == (2, 2, 2)
-    assert done.report.dropped == {"duplicate": 1, "subject has no label": 1, "unused name": 1}
+    assert (done.facts, done.report.aliases, done.report.kept) == (2, 2, 3)
+    assert done.report.dropped == {"duplicate": 1, "subject has no label": 1}
     annie = [f"<Annie (alias)> <alias of> <{name}> ." for name in ("Ann", "Bob")]
     with named.open() as index:
         assert [linked(index, fact) for fact in annie] == [["Q1", None, "Q1"], ["Q2", None, "Q2"]]
         assert all(fact in index for fact in annie)
+        assert index.property_aliases == {"child": ["son"]}
         assert verify(index).faults == []
     assert named.forget_from(source, selection=wanted).facts == 2
     with named.open() as index:
         assert not any(fact in index for fact in annie)
         assert "<Ann> <child> <Bob> ." in index
+
+
+def test_other_names_of_properties_are_kept_without_any_fact(named: LivingIndex) -> None:
+    lines: list[Line] = [("alias", "P40", name, "en") for name in ("son", "daughter", "child", "son")]
+    lines += [("alias", "P9999", "nothing", "en")]  # in no fact
+    done = named.append_from(graph(named, "aliases.nt", lines), selection=Selection(aliases=True))
+    assert (done.facts, done.report.kept) == (0, 2)
+    with named.open() as index:
+        assert index.property_aliases == {"child": ["daughter", "son"]}
 
 
 def test_what_reads_like_an_alias_gets_its_id_with_or_without_aliases(named: LivingIndex) -> None:

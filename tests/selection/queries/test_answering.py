@@ -196,6 +196,7 @@ def answers_of(claims: Graph, question: str, min_confidence: float) -> tuple[Row
         words=WORDS,
         tokens=FoldedTokens(index.tokenizer.token_bytes),
         question=question,
+        aliases={},
         score=FakeScore(index.tokenizer, overlap(question)),
         marker="Answer:",
         end=END,

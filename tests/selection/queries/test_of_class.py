@@ -78,6 +78,17 @@ def test_a_class_that_the_predicate_says_is_no_filter() -> None:
     assert "list <D> <p> which <p> <p>" not in {one.line for one in Asked(claims, named, CLASSES).search().of_class()}
 
 
+def test_words_of_other_names_of_a_predicate_are_found() -> None:
+    index = world()
+    aliases = {"director of": ["filmed by", "made"], "short title": ["brief name"], "spouse": []}
+    asked = answers(
+        index, "Which short films were made?", FakeScore(index.tokenizer, Script(SHORTS, 1.0)), aliases=aliases
+    )
+    names = ("director of", "short title", "spouse", "title")
+    assert [name for name in names if asked.has_word_of_alias(name)] == ["director of"]
+    assert [name for name in names if asked.has_word_of(name)] == ["short title"]
+
+
 def test_words_that_begin_alike_are_those_of_the_question() -> None:
     index = world()
     asked = answers(index, QUESTION, FakeScore(index.tokenizer, Script(SHORTS, 1.0)), values=99)

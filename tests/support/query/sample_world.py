@@ -1,6 +1,8 @@
 """A small world of films, countries and a family, with questions about it and the queries that they ask."""
 
 import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from refactx.ask.prompt import load_prompt
 from refactx.selection.mentions import QueryWords
@@ -120,13 +122,19 @@ def _parts(line: str) -> list[str]:
 
 
 def answers(
-    index: WorldIndex, question: str, score: FakeScore, min_confidence: float = 4.0, values: int = 6
+    index: WorldIndex,
+    question: str,
+    score: FakeScore,
+    min_confidence: float = 4.0,
+    values: int = 6,
+    aliases: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> QueryAnswers:
     return QueryAnswers(
         facts=index.facts,
         words=words(),
         tokens=index.folded,
         question=question,
+        aliases=aliases,
         score=score,
         marker="Answer:",
         end=END,
