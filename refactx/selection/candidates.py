@@ -52,7 +52,7 @@ def entities_of_name(machine: Machine, start: InFact, ids: IdPath, state: InFact
         return [NamedEntity(ids=ids, state=state, share=1.0)]
     names = dict(walk_by_facts(machine, state, WIDER * most, lambda text: b">" in text))
     plain = _find_plain_alias(machine, state)
-    aliases = {path: end for path, end in names.items() if is_alias(machine, end)} | plain
+    aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | plain
     holders: list[tuple[str, str]] = []
     for alias_end in aliases.values():
         if len(holders) < SHARED_BY:
@@ -101,8 +101,7 @@ def walk_by_facts(
     return found
 
 
-def is_alias(machine: Machine, state: InFact) -> bool:
-    """Return whether the name of a subject, which a state follows, is that of an alias."""
+def _is_alias(machine: Machine, state: InFact) -> bool:
     return machine.text_of(state.prefix).rstrip(b" <").endswith(f"{ALIAS}>".encode())
 
 
