@@ -345,12 +345,15 @@ def _property_number(id_: str) -> int:
 
 
 def _add_to_report(connection: Connection, entry: CatalogueEntry, key: str, found: Mapping[str, Any]) -> int:
-    """Add to a part of the report of an index those pairs whose property it does not have yet, and return how many.
+    """Add to a part of the report of an index what it does not have of properties yet, and return of how many.
 
     `found`: as `Report.inverse_properties`, `ready_inverses` or `property_aliases`.
     """
     known = entry.report.get(key, {})
     new = {one: other for one, other in found.items() if one not in known}
+    for one in known.keys() & found.keys():
+        if isinstance(other := found[one], list) and not set(other) <= set(known[one]):
+            new[one] = sorted({*known[one], *other})
     if new:
         writing.add_to_report(connection, entry, key, new)
     return len(new)

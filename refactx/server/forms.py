@@ -35,10 +35,12 @@ LONGEST_SCHEMA = 20_000
 """The most characters of a schema: it becomes a part of the prompt."""
 MARK = "x-refactx"
 """The keyword of strings that are names."""
-SENTINELS = {"entity": "\ue000entity", "predicate": "\ue000predicate"}
-"""What stands for a name of the index in a grammar, by the values of `MARK`: nobody's text has this private character."""
-ANY = "\ue001"
-"""A text that only strings without bounds have."""
+PRIVATE = "\ue000\ue001"
+"""Characters for private use, which schemas may not have."""
+SENTINELS = {"entity": f"{PRIVATE[0]}entity", "predicate": f"{PRIVATE[0]}predicate"}
+"""What stands for a name of the index in a grammar, by the values of `MARK`."""
+HIDDEN = [*SENTINELS.values(), *(one.replace(*PRIVATE) for one in SENTINELS.values())]
+"""The sentinels, and texts that stand where a string can have a sentinel, but not where it has to."""
 DATA = ("enum", "const", "default", "examples")
 """Keywords whose values are no schemas."""
 NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
@@ -94,8 +96,11 @@ class JsonForm:
         Raises ApiError (400) for a schema that cannot be read or is too large.
         """
         try:
+            text = json.dumps(self.schema, ensure_ascii=False)
             if len(json.dumps(self.schema)) > LONGEST_SCHEMA:
                 raise self.refusal(f"is too large: give a schema of at most {LONGEST_SCHEMA:,} characters")
+            if not set(PRIVATE).isdisjoint(text):
+                raise self.refusal("has U+E000 or U+E001, which are for private use: leave them out")
             return json_grammar(json.dumps(self._held(self.schema, names)))
         except RecursionError:
             raise self.refusal("is too deep: give a schema with fewer levels") from None
@@ -139,6 +144,12 @@ def names_in(facts: Sequence[Fact] = ()) -> dict[str, list[str]]:
     return {"subject": [fact.subject for fact in facts], "object": [fact.object for fact in facts]}
 
 
+_BEFORE = len(" <")
+"""The characters before a name in a fact."""
+MOST_READINGS = 64
+"""The most ways to read one text as names and other parts of a form."""
+
+
 class IndexNames:
     """The names of an index as texts of strings of JSON. `token_bytes`: of the model's ids.
 
@@ -153,8 +164,10 @@ class IndexNames:
         self._subjects = Subjects(token_bytes, units.closing)
         self._ids = {text: number for number, text in enumerate(token_bytes) if text}
         self._others = self._having(lambda text: b">" in text or _json_text(text) != text)
-        self.private = self._having(lambda text: text[:1] == ANY.encode()[:1])
+        self.private = self._having(lambda text: text[:1] == PRIVATE[0].encode()[:1])
         """The tokens that sentinels may begin with: int32[n], ascending."""
+        if not len(self.private):
+            raise ModelError(f"the model's tokenizer has no token for the first byte of U+{ord(PRIVATE[0]):04X}")
 
     def _having(self, has: Callable[[bytes], bool]) -> Tokens:
         return np.array([number for number, text in enumerate(self.token_bytes) if has(text)], np.int32)
@@ -167,25 +180,24 @@ class IndexNames:
         """Return what may follow some ids of a name: tokens, whose text is that of the string, int32[n], ascending; the text
         in the string of other tokens, with brackets or what JSON escapes; and whether the name is whole.
 
-        An alias ends before what marks it as one.
+        An alias ends before what marks it as one. Raises InputError if the index has no such name any more.
         """
+        is_closed = bool(ids) and ids[-1] in self._closing
         if kind == "predicate":
             begun = self._tree.all_properties().after(ids)
+            tokens, is_whole = begun.tokens, begun.unit is not None
         else:
-            begun = self._subjects.after(ids, self._index)
-        written, tokens = self._text(ids), begun.tokens
-        if begun.unit is not None:
-            return NO_TOKENS, {}, True
-        if (
-            kind == "entity"
-            and written
-            and len(tokens)
-            and self._subjects.is_alias((*ids, int(tokens[0])), self._index)
-        ):
-            return NO_TOKENS, {}, True
-        is_other = np.isin(tokens, self._others) if written else np.ones(len(tokens), np.bool_)
-        others = {token: self._text((*ids, token))[len(written) :] for token in tokens[is_other].tolist()}
-        return tokens[~is_other], others, False
+            children = self._index.children(ids)
+            aliases = [] if is_closed else self._subjects.aliases(ids, children.tokens, self._index)
+            tokens = NO_TOKENS if is_closed else children.tokens[~np.isin(children.tokens, aliases)]
+            is_whole = children.total > 0 if is_closed else self._subjects.has_alias(ids, self._index)
+        if ids and not is_whole and not len(tokens):
+            raise InputError("the index was changed while a name of it was written: ask again")
+        is_begun = is_closed or sum(len(self.token_bytes[token]) for token in ids) >= _BEFORE
+        is_other = np.isin(tokens, self._others) if is_begun else np.ones(len(tokens), np.bool_)
+        written = len(self._text(ids))
+        others = {token: self._text((*ids, token))[written:] for token in tokens[is_other].tolist()}
+        return tokens[~is_other], others, is_whole
 
     def beginnings(self, text: bytes) -> Tokens:
         """Return the tokens with the beginning of a text, or all of it: int32[n], ascending."""
@@ -194,7 +206,7 @@ class IndexNames:
 
     def _text(self, ids: Path) -> bytes:
         """Return the text in a string of a name's ids, which begin with a space and a bracket."""
-        text = b"".join(self.token_bytes[token] for token in ids)[2:]
+        text = b"".join(self.token_bytes[token] for token in ids)[_BEFORE:]
         return _json_text(text[:-1] if ids and ids[-1] in self._closing else text)
 
 
@@ -228,28 +240,29 @@ class NamedMatcher(Matcher):
     def _outside(self, grammar: Matcher) -> Tokens:
         """Return the tokens of a grammar outside names, and add what can follow in names that begin here."""
         tokens, first = grammar.allowed.tokens, len(self._names.token_bytes)
-        tokens = tokens[tokens < first]
         is_private = np.isin(tokens, self._names.private)
-        if not is_private.any() or grammar.after(first + len(SENTINELS)) is not None:
+        if not is_private.any():
             return tokens
+        has_names = False
         for number, kind in enumerate(SENTINELS, first):
-            if (end := grammar.after(number)) is not None:
-                ends, ways = self._within(kind, (), b"", end)
-                self._grammars += ends
-                self._ways += ways
-        return tokens[~is_private]
+            end = grammar.after(number)
+            if end is not None and grammar.after(number + len(SENTINELS)) is None:
+                self._grammars += self._within(kind, (), b"", end, self._ways)
+                has_names = True
+        return tokens[~is_private] if has_names else tokens
 
-    def _within(self, kind: str, ids: Path, rest: bytes, end: Matcher) -> tuple[list[Matcher], list[_Way]]:
-        """Return the grammars after whole names, and the ways to go on in one. A name is empty if there is none."""
+    def _within(self, kind: str, ids: Path, rest: bytes, end: Matcher, ways: list[_Way]) -> list[Matcher]:
+        """Return the grammars after whole names, and add the ways to go on in one. A name is empty if there is none."""
         if rest:
-            return [], [_Way(kind, ids, rest, self._names.beginnings(rest), end)]
+            ways.append(_Way(kind, ids, rest, self._names.beginnings(rest), end))
+            return []
         tokens, others, is_whole = self._names.after(kind, ids)
-        is_whole = is_whole or not (len(tokens) or others)
-        grammars, ways = [end] if is_whole else [], [_Way(kind, ids, b"", tokens, end)] if len(tokens) else []
+        grammars = [end] if is_whole or not (len(tokens) or others) else []
+        if len(tokens):
+            ways.append(_Way(kind, ids, b"", tokens, end))
         for token, text in others.items():
-            more = self._within(kind, (*ids, token), text, end)
-            grammars, ways = grammars + more[0], ways + more[1]
-        return grammars, ways
+            grammars += self._within(kind, (*ids, token), text, end, ways)
+        return grammars
 
     def after(self, token: int) -> "NamedMatcher | None":
         if token not in self.allowed.tokens:
@@ -260,8 +273,9 @@ class NamedMatcher(Matcher):
             if token not in way.tokens:
                 continue
             ids, rest = way.ids, way.rest[len(self._names.token_bytes[token]) :]
-            more = self._within(way.kind, ids if way.rest else (*ids, token), rest, way.end)
-            grammars, ways = grammars + more[0], ways + more[1]
+            grammars += self._within(way.kind, ids if way.rest else (*ids, token), rest, way.end, ways)
+        if len(grammars) > MOST_READINGS or not (grammars or ways):
+            return None
         return NamedMatcher(self._names, grammars, ways)
 
 
@@ -392,8 +406,8 @@ class Forms:
 
     @cached_property
     def _vocabulary(self) -> Vocabulary:
-        texts = [one.encode() for one in (*SENTINELS.values(), ANY)]
-        return Vocabulary([*self._model.token_bytes, *texts], self._model.tokenizer.encode)
+        hidden = [one.encode() for one in HIDDEN]
+        return Vocabulary(list(self._model.token_bytes), self._index.tokenizer.encode, hidden)
 
     @cached_property
     def _names(self) -> IndexNames:

@@ -31,9 +31,13 @@ GRAPH: Graph = frozenset(
         ("b", "q", "Bo"),
         ("Annie (alias)", "alias of", "Anna"),
         ("Ann (alias)", "alias of", "Anna"),
+        ("Bo B (alias)", "alias of", "Bo"),
+        ("Bé Bo (alias)", "alias of", "Bo"),
+        ("Bé Bo (b)", "p", "b"),
+        ("Bo Bé", "p", "b"),
     }
 )
-ENTITIES = {"Ann", "Ann (Bo)", '"Ann" \\ b', "Anna", "Bé", "Bo", "b", "Annie"}
+ENTITIES = {"Ann", "Ann (Bo)", '"Ann" \\ b', "Anna", "Bé", "Bo", "b", "Annie", "Bo B", "Bo Bé", "Bé Bo", "Bé Bo (b)"}
 PREDICATES = {"p", 'the "best" of', "q", "p of"}
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -148,6 +152,29 @@ def test_an_id_that_is_not_allowed_has_nothing_after_it(forms: Forms) -> None:
 def test_a_string_without_bounds_beside_a_name_has_any_text(forms: Forms) -> None:
     start = matcher_of(forms, {"anyOf": [{"type": "string", "maxLength": 4}, {"x-refactx": "entity"}]})
     assert written(forms, start, '"xyz"')
+    assert written(forms, start, '"Annie"')
+    assert written(forms, matcher_of(forms, {"anyOf": [{"type": "string"}, {"x-refactx": "entity"}]}), '"anything"')
+
+
+def test_ids_beyond_those_of_the_model_are_never_allowed(forms: Forms) -> None:
+    matcher: Matcher | None = matcher_of(forms, {"type": "object", "additionalProperties": {"type": "string"}})
+    for byte in b'{"a": "b':
+        assert matcher is not None
+        assert not (matcher.allowed.tokens >= len(forms._model.token_bytes)).any()
+        matcher = matcher.after(forms._model.token_bytes.index(bytes([byte])))
+
+
+def test_too_many_readings_of_a_text_are_refused(forms: Forms) -> None:
+    kinds = {"anyOf": [{"enum": ["none", "Ann"]}, {"x-refactx": "entity"}]}
+    start = matcher_of(forms, {"type": "array", "items": kinds})
+    assert written(forms, start, json.dumps(["Ann"] * 3))
+    assert not written(forms, start, json.dumps(["Ann"] * 30))
+    assert written(forms, start, json.dumps(["Anna"] * 30))
+
+
+def test_characters_for_private_use_are_refused(forms: Forms) -> None:
+    with pytest.raises(ApiError, match=r"has U\+E000 or U\+E001, which are for private use"):
+        matcher_of(forms, {"enum": ["\ue000entity"]})
 
 
 def test_a_name_of_an_index_without_any_is_empty(forms: Forms) -> None:
@@ -160,7 +187,8 @@ def test_a_name_of_an_index_without_any_is_empty(forms: Forms) -> None:
 
 def test_a_tokenizer_that_joins_parts_of_facts_is_refused(forms: Forms) -> None:
     table = [*forms._model.token_bytes, b"> <"]
-    index = SimpleNamespace(tokenizer=SimpleNamespace(token_bytes=table), trigger="Fact:")
+    joining = SimpleNamespace(token_bytes=table, encode=forms._model.tokenizer.encode)
+    index = SimpleNamespace(tokenizer=joining, trigger="Fact:")
     model = SimpleNamespace(token_bytes=table, tokenizer=forms._model.tokenizer, engine=True, room=None)
     other = Forms(cast("Any", model), cast("Any", None), cast("Any", index))
     with pytest.raises(ApiError, match="names of the index, which cannot be held: the model's tokenizer has tokens"):

@@ -17,7 +17,7 @@ was added to it can be text.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from functools import lru_cache
@@ -205,13 +205,16 @@ class Allowed(NamedTuple):
 
 
 class Matcher:
-    """The grammar after some tokens and placeholders. It never changes, so threads may share it."""
+    """The grammar after some tokens and placeholders. It never changes, so threads may share it.
 
-    def __init__(self, matcher: Any, size: int) -> None:
-        self._matcher, self._size = matcher, size
+    `size`: that of the vocabulary, whose last tokens, `hidden` ones, are not among those that it allows, but can be taken.
+    """
+
+    def __init__(self, matcher: Any, size: int, hidden: int = 0) -> None:
+        self._matcher, self._size, self._hidden = matcher, size, hidden
         bits = np.frombuffer(matcher.compute_bitmask(), np.uint8)
         found = np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.int32)
-        tokens, above = found[found < size], (found[found >= size] - size).tolist()
+        tokens, above = found[found < size - hidden], (found[found >= size] - size).tolist()
         self.allowed = Allowed(tokens, tuple(OpenPart(one) for one in above if one < len(OpenPart)))
         self.can_end = len(OpenPart) in above
         """Whether the text may end here."""
@@ -221,7 +224,7 @@ class Matcher:
         longer = self._matcher.deep_copy()
         if longer.try_consume_tokens([token]) != 1:
             return None
-        return Matcher(longer, self._size)
+        return Matcher(longer, self._size, self._hidden)
 
     def after_placeholder(self, placeholder: OpenPart) -> "Matcher | None":
         """Return the matcher after a placeholder; None if the grammar does not allow it."""
@@ -252,19 +255,24 @@ def new_matcher(table: list[bytes], text: str) -> Matcher:
 class Vocabulary:
     """The tokens of a model for matchers of several grammars. `table`: as in `new_matcher`. It takes a second for 150,000.
 
-    `encode`: the ids of a text, in which what a grammar forces is written; by default, one for each byte.
+    `encode`: the ids of a text, in which what a grammar forces is written; by default, one for each byte. `hidden`: texts of
+    tokens after those of the table, as `Matcher` has them.
     Raises ValueError or RuntimeError if llguidance refuses them.
     """
 
-    def __init__(self, table: list[bytes], encode: Callable[[str], list[int]] | None = None) -> None:
-        self._tokenizer, self._size = LLTokenizer(TokenizerWrapper(_Tokens(table, encode)), slices=[]), len(table)
+    def __init__(
+        self, table: list[bytes], encode: Callable[[str], list[int]] | None = None, hidden: Sequence[bytes] = ()
+    ) -> None:
+        whole = [*table, *hidden]
+        self._tokenizer = LLTokenizer(TokenizerWrapper(_Tokens(whole, encode)), slices=[])
+        self._size, self._hidden = len(whole), len(hidden)
 
     def matcher(self, grammar: str) -> Matcher:
         """Return the matcher of a grammar. Raise ValueError if llguidance refuses it."""
         found = LLMatcher(self._tokenizer, grammar, log_level=0)
         if found.is_error():
             raise ValueError(found.get_error())
-        return Matcher(found, self._size)
+        return Matcher(found, self._size, self._hidden)
 
 
 EXACT = 1 << 53
@@ -305,6 +313,7 @@ class _Tokens:
         """Return ids of a text. llguidance asks for them to find forced tokens, which the grammar of SPARQL turns off."""
         with suppress(UnicodeDecodeError):
             ids = [] if self._encode is None else self._encode(text.decode())
-            if ids and b"".join(self._table[one] for one in ids) == text:
+            texts = [self._table[one] for one in ids]
+            if texts and all(texts) and b"".join(texts) == text:
                 return ids
         return [self._bytes[text[at : at + 1]] for at in range(len(text)) if text[at : at + 1] in self._bytes]

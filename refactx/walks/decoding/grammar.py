@@ -58,15 +58,26 @@ class Subjects:
         children = source.children(ids)
         if ids and ids[-1] in self._closing:
             return Begun(NO_TOKENS, self._text(ids).decode().strip() if children.total else None)
-        aliases = []
-        for token in children.tokens[np.isin(children.tokens, self._alias_tokens)].tolist():
-            if self.is_alias((*ids, token), source):
-                aliases.append(token)
+        aliases = self.aliases(ids, children.tokens, source)
         if len(aliases) in (0, len(children.tokens)):
             return Begun(children.tokens)
         return Begun(children.tokens[~np.isin(children.tokens, aliases)])
 
-    def is_alias(self, ids: Path, source: FactSource) -> bool:
+    def aliases(self, ids: Path, tokens: Tokens, source: FactSource) -> list[int]:
+        """Return those of some tokens after which all names end as names of aliases do."""
+        likely = tokens[np.isin(tokens, self._alias_tokens)].tolist()
+        return [token for token in likely if self._is_alias((*ids, token), source)]
+
+    def has_alias(self, ids: Path, source: FactSource, rest: bytes = _ALIAS_END) -> bool:
+        """Return whether `rest`, all that the name of an alias ends in, may follow some ids."""
+        tokens = source.children(ids).tokens
+        for token in tokens[np.isin(tokens, self._alias_tokens)].tolist():
+            text = self._token_bytes[token]
+            if text == rest or (rest.startswith(text) and self.has_alias((*ids, token), source, rest[len(text) :])):
+                return True
+        return False
+
+    def _is_alias(self, ids: Path, source: FactSource) -> bool:
         """Return whether all names that begin with some ids end as names of aliases do, of which a part is written."""
         text = self._text(ids)
         if ids[-1] in self._closing:
@@ -76,7 +87,7 @@ class Subjects:
         children = source.children(ids)
         if not np.isin(children.tokens, self._alias_tokens).all():
             return False
-        return all(self.is_alias((*ids, token), source) for token in children.tokens.tolist())
+        return all(self._is_alias((*ids, token), source) for token in children.tokens.tolist())
 
     def _text(self, ids: Path) -> bytes:
         return b"".join(self._token_bytes[token] for token in ids)

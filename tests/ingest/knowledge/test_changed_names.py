@@ -197,6 +197,9 @@ def test_other_names_of_properties_are_kept_without_any_fact(named: LivingIndex)
     assert (done.facts, done.report.kept) == (0, 2)
     with named.open() as index:
         assert index.property_aliases == {"child": ["daughter", "son"]}
+    named.append_from(graph(named, "more.nt", [("alias", "P40", "kid", "en")]), selection=Selection(aliases=True))
+    with named.open() as index:
+        assert index.property_aliases == {"child": ["daughter", "kid", "son"]}
 
 
 def test_what_reads_like_an_alias_gets_its_id_with_or_without_aliases(named: LivingIndex) -> None:
