@@ -11,7 +11,7 @@ from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.ingest.cluster.new_index import build_index, ingest
-    from refactx.ingest.cluster.session import session
+    from refactx.ingest.cluster.session import spark_session
 
-__all__ = ["build_index", "ingest", "session"]
-__getattr__ = lazy_exports(__name__, {"new_index": "build_index ingest", "session": "session"})
+__all__ = ["build_index", "ingest", "spark_session"]
+__getattr__ = lazy_exports(__name__, {"new_index": "build_index ingest", "session": "spark_session"})

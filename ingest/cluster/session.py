@@ -31,7 +31,7 @@ _OURS = re.compile(r"refactx\.errors\.(\w+): (.+)")
 
 
 @contextmanager
-def session(url: str) -> Iterator[Any]:
+def spark_session(url: str) -> Iterator[Any]:
     """Open a session of the cluster at `url` (`spark://host:7077`, `yarn`, `k8s://...`, `local[2]`, `sc://host:15002`),
     and end it after the block.
 

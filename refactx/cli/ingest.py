@@ -171,9 +171,9 @@ def _build(
         return ingest(sources, database, **new)
     del new["wikipedia"]
     if cluster is not None and work is not None:
-        from refactx.ingest.cluster import build_index, session
+        from refactx.ingest.cluster import build_index, spark_session
 
-        with session(cluster) as spark:
+        with spark_session(cluster) as spark:
             return build_index(spark, sources, database, cluster_work=work, **new)
     del new["selection"], new["strict"]
     return retokenise(kb or "", database, **new)

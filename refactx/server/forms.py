@@ -97,7 +97,7 @@ class JsonForm:
         """
         try:
             text = json.dumps(self.schema, ensure_ascii=False)
-            if len(json.dumps(self.schema)) > LONGEST_SCHEMA:
+            if len(text) > LONGEST_SCHEMA:
                 raise self.refusal(f"is too large: give a schema of at most {LONGEST_SCHEMA:,} characters")
             if not set(PRIVATE).isdisjoint(text):
                 raise self.refusal("has U+E000 or U+E001, which are for private use: leave them out")
@@ -399,6 +399,22 @@ class Forms:
             raise form.refusal(f"has {MARK} with names of the index, which cannot be held: {error}") from None
         except (ValueError, RuntimeError) as error:
             raise form.refusal(f"cannot be used: {str(error).partition('<state>')[0].strip()}") from None
+
+    def takes(self, form: JsonForm, text: str) -> bool:
+        """Return whether a text has a form, without names of facts. Raises as `matcher` does.
+
+        A token such as `)"`, with the end of a name and what follows, is read byte by byte.
+        """
+        table, matcher = self._model.token_bytes, cast("Matcher | None", self.matcher(form, {}))
+        for token in self._index.tokenizer.encode(text):
+            before = matcher
+            matcher = None if before is None else before.after(token)
+            if matcher is None:
+                matcher = before
+                for at in range(len(table[token])):
+                    byte = table[token][at : at + 1]
+                    matcher = matcher.after(table.index(byte)) if matcher is not None and byte in table else None
+        return matcher is not None and matcher.can_end
 
     def _new_matcher(self, grammar: str) -> Matcher:
         with self._lock:

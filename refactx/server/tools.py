@@ -407,10 +407,7 @@ class Tools:
         if not isinstance(written[key], dict):
             return False
         call = {"name": written["name"], key: order.in_order(written["name"], written[key])}
-        matcher: Matcher | None = self._forms.matcher(order.form, {})
-        for token in self._encode(json.dumps(call, ensure_ascii=False)):
-            matcher = None if matcher is None else matcher.after(token)
-        return matcher is not None and matcher.can_end
+        return self._forms.takes(order.form, json.dumps(call, ensure_ascii=False))
 
     def _begun(
         self, order: ToolOrder, request: TextRequest, writing: WritingOptions, to_end: bool

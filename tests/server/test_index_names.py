@@ -164,6 +164,15 @@ def test_ids_beyond_those_of_the_model_are_never_allowed(forms: Forms) -> None:
         matcher = matcher.after(forms._model.token_bytes.index(bytes([byte])))
 
 
+def test_a_text_is_taken_whose_tokens_join_a_name_and_what_follows(forms: Forms) -> None:
+    schema = {"type": "array", "items": {"x-refactx": "entity"}}
+    form = JsonForm(schema=schema, place="tools")
+    assert forms.takes(form, '["Ann (Bo)", "Bo"]')
+    assert forms.takes(form, '["Ann"]')
+    for text in ('["Ann (Bo"]', '["Ann (Bo)"', '["Ann)"]', "[7]"):
+        assert not forms.takes(form, text)
+
+
 def test_too_many_readings_of_a_text_are_refused(forms: Forms) -> None:
     kinds = {"anyOf": [{"enum": ["none", "Ann"]}, {"x-refactx": "entity"}]}
     start = matcher_of(forms, {"type": "array", "items": kinds})
