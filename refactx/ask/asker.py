@@ -133,10 +133,10 @@ class Channels:
             texts.append(f"{texts[0]}\n{prompt.queries.strip()}")
         self._examples = [index.tokenizer.encode(f"{text}\n") for text in texts]
 
-    def of(self, question: str, min_confidence: float | None = None) -> Channel | None:
+    def of(self, question: str, min_confidence: float | None = None, room: int | None = None) -> Channel | None:
         """Return the channel of a question; None if the prompt has no examples for one.
 
-        `min_confidence`: as in `ChannelOptions`, None for the prompt's.
+        `min_confidence`: as in `ChannelOptions`, None for the prompt's; `room`: as in `AnswerLines`.
         """
         if not self._prompt.channel.strip():
             return None
@@ -151,6 +151,7 @@ class Channels:
             marker=prompt.marker,
             unknown=prompt.unknown,
             options=options,
+            room=room,
         )
         if self._facts is not None and self._tokens is not None and prompt.words is not None:
             channel.queries = QueryAnswers(
@@ -437,7 +438,7 @@ class Asker:
                 prompt=one.ids,
                 max_new_tokens=one.most,
                 thought=one.thought,
-                channel=self._channels.of(one.question, options.min_confidence)
+                channel=self._channels.of(one.question, options.min_confidence, one.most - one.thought)
                 if options.uses_channel and not free and self._channels
                 else None,
                 queries=None if free or self._queries is None else replace(self._queries, answered=[]),

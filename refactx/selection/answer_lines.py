@@ -19,26 +19,27 @@ from refactx.decoding.states import Closing, Free, InFact, State, Written
 from refactx.engines.engine import IdPath, Logits
 from refactx.fact import split_fact
 
+SPARE = 8
+"""The ids of a text besides facts and answer: the trigger of the first fact, line ends, the end."""
+
 
 class AnswerLines:
     """The continuation of a text after facts.
 
     `marker`: the text that begins the answer; a line after facts begins with it or with another fact. If empty, such
     lines are the model's. `unknown`: the answer if no fact answers the question; if empty, the model writes it.
-    `values`, `again`, `min_confidence`: as in `refactx.selection.channel.ChannelOptions`.
+    `values`, `again`, `min_confidence`: as in `refactx.selection.channel.ChannelOptions`. `room`: the most ids from the first
+    fact to the end of the text, None if there is no limit: facts end while there is room for the answer.
 
     `evidence`: for each chosen fact (its ids up to the end of its property), how much likelier it makes the question, a
     difference of log-probabilities.
     """
 
-    def __init__(self, *, marker: str, unknown: str, values: int, again: float, min_confidence: float) -> None:
-        self._marker, self.unknown, self._values, self._again, self._min_confidence = (
-            marker,
-            unknown,
-            values,
-            again,
-            min_confidence,
-        )
+    def __init__(
+        self, *, marker: str, unknown: str, values: int, again: float, min_confidence: float, room: int | None = None
+    ) -> None:
+        self._marker, self.unknown, self._values, self._again = marker, unknown, values, again
+        self._min_confidence, self._room = min_confidence, room
         self.evidence: dict[IdPath, float] = {}
 
     def after_fact(self, machine: Machine, state: State) -> Sequence[int]:
@@ -51,7 +52,8 @@ class AnswerLines:
         encode, at_line = machine.source.tokenizer.encode, state.tail.endswith(b"\n")
         begins = up_to_object(machine, state.facts[-1].tokens)
         same = sum(fact.tokens[: len(begins)] == begins for fact in state.facts)
-        if begins and same < self._values and _has_facts_left(machine, state.facts, begins):
+        is_wanted = begins and same < self._values and self.fits(machine, state.facts, 1)
+        if is_wanted and _has_facts_left(machine, state.facts, begins):
             trigger = encode(machine.source.trigger if at_line else f"\n{machine.source.trigger}")
             after = machine.follow(state, trigger)
             if isinstance(after, InFact):  # else the limit of facts is reached
@@ -100,12 +102,22 @@ class AnswerLines:
             return ()
         texts = machine.source.trigger, self._marker, f"{self._marker} {self.unknown}"
         fact, answer, unknown = (machine.source.tokenizer.encode(text) for text in texts)
-        if _has_facts_left(machine, state.facts, ()):
+        if _has_facts_left(machine, state.facts, ()) and self.fits(machine, state.facts, 1):
             if fact[0] == answer[0]:
                 return ()
             if float(logits[fact[0]] - logits[answer[0]]) > self._again:
                 return fact
         return answer if self._is_answered(machine, state) else unknown
+
+    def fits(self, machine: Machine, facts: Sequence[Written], more: int) -> bool:
+        """Return whether there is room for so many more facts and the answer, all as long as the longest so far."""
+        if self._room is None:
+            return True
+        encode = machine.source.tokenizer.encode
+        longest = max(fact.stop - fact.start for fact in facts) + len(encode(f"\n{machine.source.trigger}"))
+        names = _objects(machine, facts)
+        answer = f"{self._marker} {'; '.join([*names, *more * [max(names, key=len, default='')]])}"
+        return facts[-1].stop - facts[0].start + more * longest + len(encode(answer)) + SPARE <= self._room
 
     def is_answer(self, machine: Machine, line: Sequence[int]) -> bool:
         """Return whether the beginning of a line, from `next_line`, is that of the answer that the facts give."""
@@ -123,8 +135,7 @@ class AnswerLines:
         line = written.lstrip()
         if "\n" in line or not (line or (state.tail.isspace() and state.tail.endswith(b"\n"))):
             return ()
-        facts = (split_fact(machine.text_of(fact.tokens).decode("utf-8", "replace")) for fact in state.facts)
-        names = [fact[2].partition(" (")[0] for fact in facts if fact is not None]
+        names = _objects(machine, state.facts)
         if self._marker.startswith(line):
             answer = continue_list("", names) if self._is_answered(machine, state) else f" {self.unknown}"
             more = self._marker[len(line) :] + answer
@@ -141,6 +152,12 @@ class AnswerLines:
             return True
         evidence = (self.evidence.get(up_to_object(machine, fact.tokens), math.inf) for fact in state.facts)
         return max(evidence) >= self._min_confidence
+
+
+def _objects(machine: Machine, facts: Sequence[Written]) -> list[str]:
+    """Return the objects of facts, without descriptions."""
+    found = (split_fact(machine.text_of(fact.tokens).decode("utf-8", "replace")) for fact in facts)
+    return [fact[2].partition(" (")[0] for fact in found if fact is not None]
 
 
 def up_to_object(machine: Machine, tokens: Sequence[int]) -> IdPath:

@@ -18,6 +18,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +46,8 @@ class ChannelOptions:
     """The weights and limits of the channel. Scores and differences are in nats (natural logarithms).
 
     Weights of terms besides the question's, which is 1: `own`, the model's log-probability of a property; `name`, that
-    of a name; `prior`, the logarithm of a subject's share of the facts; `words`, of a property with a word in common with
-    the question; `alias`, of one that has another name with such a word.
+    of a name; `prior`, the logarithm of a subject's share of the facts. (What words of the question count for:
+    `QueryAnswers.in_words`.)
 
     Subjects: `candidates`, limits on the candidates; `doubtful`: a subject is not scored with the question if its other
     terms are this much below the best subject's; `unnamed`: in the first fact, the same for one that the question does not
@@ -67,8 +68,6 @@ class ChannelOptions:
     own: float = 0.3
     name: float = 0.7
     prior: float = 0.5
-    words: float = 3.0
-    alias: float = 2.0
     candidates: SubjectLimits = field(default_factory=SubjectLimits)
     properties: int = 64
     unlikely: float = 9.0
@@ -99,7 +98,7 @@ class Channel:
     `examples`: the ids of facts with their questions, after which the model scores the question; `of_queries`: those of
     queries, empty if there are none. (Beside examples of queries, models choose worse facts.) `question`: the ids between
     a fact and the end of the question; `lead`: how many of them introduce the question (`Question:`) and are
-    not scored. `marker`, `unknown`: the beginning of the answer, and the answer if no fact is one, as in `AnswerLines`.
+    not scored. `marker`, `unknown`, `room`: as in `AnswerLines`.
 
     `score`, `score_of_queries`: the likelihoods of the question; `queries`: the queries that may take the place of facts.
     """
@@ -116,6 +115,7 @@ class Channel:
         marker: str = "",
         unknown: str = "",
         options: ChannelOptions | None = None,
+        room: int | None = None,
     ) -> None:
         self.examples = [tuple(one) for one in (examples, of_queries) if one]
         self.score = QuestionScore(question=question, lead=lead)
@@ -123,7 +123,12 @@ class Channel:
         self._options = own = options or ChannelOptions()
         self._earlier: Sequence[IdPath] = ()  # those that the last choice needed, from the first id of the fact
         self.lines = AnswerLines(
-            marker=marker, unknown=unknown, values=own.values, again=own.again, min_confidence=own.min_confidence
+            marker=marker,
+            unknown=unknown,
+            values=own.values,
+            again=own.again,
+            min_confidence=own.min_confidence,
+            room=room,
         )
 
     @property
@@ -224,7 +229,7 @@ class Channel:
         if len(meant) > 1:
             scores = yield from self.score.likelihoods([*texts_so_far, *without], reading.trees)
             likely = scores[: len(texts_so_far)]
-            near = self._nearest(likely + [one.score for one in meant], [one.subject.is_named for one in meant])
+            near = self._nearest(meant, likely)
             meant, texts_so_far = [meant[n] for n in near], [texts_so_far[n] for n in near]
         subjects = [one.subject for one in meant]
         properties = yield from find_properties(
@@ -239,33 +244,46 @@ class Channel:
         found = [one for number in range(len(meant)) for one in self._worth_reading(machine, properties, number)]
         if not found:
             return meant[0].subject.ids
-        priors = np.array(
-            [weights.own * one.own + meant[one.subject].score + self._in_words(machine, one) for one in found]
-        )
+        in_words = (lambda name: 0.0) if self.queries is None else self.queries.in_words
+        words = np.array([in_words(_name_of(machine, one)) for one in found])
+        priors = np.array([weights.own * one.own + meant[one.subject].score for one in found]) + words
         texts = [(*texts_so_far[one.subject], *one.ids) for one in found]
         likely = yield from self.score.likelihoods(texts, reading.trees, priors, weights.hopeless)
         total = likely + priors
-        near = np.flatnonzero(total >= total.max() - weights.tie).tolist()
+        objects = self._objects_of_best(machine, subjects, found, total)
+        near = list(objects)
         if len(near) > 1:
-            longer: list[IdPath] = []
-            for n in near:
-                end = machine.follow(subjects[found[n].subject].state, found[n].ids)
-                longer.append((*texts[n], *_example_object(machine, end)))
+            longer = [(*texts[n], *ids) for n, ids in objects.items()]
             total[near] = (likely[near] + (yield from self.score.likelihoods(longer, reading.trees))) / 2 + priors[near]
         best = max(near, key=lambda n: float(total[n]))
         subject, ids = subjects[found[best].subject], found[best].ids
         if without:
             [of_no_fact] = yield from self.score.likelihoods(without, reading.trees)
-            self.lines.evidence[(*subject.state.prefix, *ids)] = float(likely[best] - of_no_fact)
+            self.lines.evidence[(*subject.state.prefix, *ids)] = float(likely[best] + words[best] - of_no_fact)
         return (*subject.ids, *ids)
 
-    def _in_words(self, machine: Machine, property_: Property) -> float:
-        """Return what the words of the question say of a property, in nats."""
-        if self.queries is None:
-            return 0.0
-        name, weights = _name_of(machine, property_), self._options
-        by_name, by_alias = self.queries.has_word_of(name), self.queries.has_word_of_alias(name)
-        return weights.words * by_name + weights.alias * by_alias
+    def _objects_of_best(
+        self,
+        machine: Machine,
+        subjects: Sequence[Subject],
+        found: Sequence[Property],
+        scores: NDArray[np.float64],
+    ) -> dict[int, IdPath]:
+        """Return the numbers of the best property and of those in a tie with it, each with the ids of an object.
+
+        A property whose only object has the subject's own name is left out if there are others: it answers nothing.
+        """
+        left, kept = scores.copy(), dict[int, IdPath]()
+        while not kept and left.max() > -math.inf:
+            for n in np.flatnonzero(left >= left.max() - self._options.tie).tolist():
+                before = subjects[found[n].subject].state
+                end = machine.follow(before, found[n].ids)
+                ids = _example_object(machine, end)
+                if _has_one(end) and _title(machine.text_of(ids)) == _title(machine.text_of(before.prefix)):
+                    left[n] = -math.inf
+                else:
+                    kept[n] = ids
+        return kept or {int(scores.argmax()): ()}
 
     def _worth_reading(self, machine: Machine, found: Sequence[Property], subject: int) -> list[Property]:
         """Return the properties of a subject that the question is read after.
@@ -279,16 +297,32 @@ class Channel:
         is_common = (lambda name: True) if self.queries is None else self.queries.has_word_of
         return [one for one, name in named if one.own >= least or is_common(name)]
 
-    def _nearest(self, scores: NDArray[np.float64], named: Sequence[bool]) -> list[int]:
-        """Return the numbers of the subjects whose properties are compared, given their scores, the best first.
+    def _nearest(self, meant: Sequence[_Meant], likely: NDArray[np.float64]) -> list[int]:
+        """Return the numbers of the subjects whose properties are compared, the best first, given the question's likelihoods.
 
-        The best one that the question names is among them: `Australian dollar` alone makes a question about the money of
-        Australia likelier than `Australia` alone.
+        Of those that the question names, the best one is among them (`Australian dollar` alone makes a question about the
+        money of Australia likelier than `Australia` alone), and the best one without the question's likelihoods (so does
+        `official language` one about the languages of Spain).
         """
-        order, weights = np.argsort(-scores, kind="stable").tolist(), self._options
+        own, weights = np.array([one.score for one in meant]), self._options
+        scores = likely + own
+        order = np.argsort(-scores, kind="stable").tolist()
         near = [n for n in order[: weights.meant] if scores[n] >= scores[order[0]] - weights.within]
-        best = next((n for n in order if named[n] and scores[n] >= scores[order[0]] - weights.named), None)
-        return near if best is None or best in near else [*near, best]
+        named = [n for n in order if meant[n].subject.is_named and scores[n] >= scores[order[0]] - weights.named]
+        favourite = max((n for n in order if meant[n].subject.is_named), key=lambda n: own[n], default=None)
+        return list(dict.fromkeys([*near, *named[:1], *(() if favourite is None else (favourite,))]))
+
+
+def _has_one(state: State) -> bool:
+    """Return whether one fact goes on from a state."""
+    return isinstance(state, InFact) and state.children.total == 1
+
+
+def _title(text: bytes) -> bytes:
+    """Return the title of the last name of a text, without the parenthesis after it."""
+    return (
+        text.strip().removesuffix(b"<").strip().removesuffix(b">").rpartition(b"<")[2].partition(b" (")[0].rstrip(b">")
+    )
 
 
 def _example_object(machine: Machine, state: State) -> IdPath:
@@ -359,7 +393,10 @@ class ChannelChooser:
         if token is not None:
             return (token,)
         if at_fact_end and self._queries is not None and isinstance(state, Free):
-            rest = yield from self._queries.after_fact(self._machine, state, self._trees, self._channel.confidence)
+            fits = partial(self._channel.lines.fits, self._machine, state.facts)
+            rest = yield from self._queries.after_fact(
+                self._machine, state, self._trees, self._channel.confidence, fits
+            )
             if rest:
                 return rest
         lines = self._channel.lines

@@ -114,6 +114,7 @@ class Conditions:
         ways = words.class_of.split(), words.subclass_of.split()
         names = facts.names([id_ for ids in ways for id_ in ids])
         self._class_of, self._wider = (next((names[id_] for id_ in ids if id_ in names), None) for ids in ways)
+        self.classes = {self._class_of, self._wider}
         self.instances = None if self._class_of is None else facts.inverse_of(self._class_of)
         """The predicate from a class to what it is the class of; None if the index has none."""
         self.reads_values = self.instances is not None and not any(is_wikidata_property(id_) for id_ in names)
@@ -345,10 +346,12 @@ class QuerySearch:
         scores: LineScores,
         options: SearchOptions | None = None,
         widest: Callable[[], Sequence[str]] = tuple,
+        in_words: Callable[[str], float] = lambda name: 0.0,
     ) -> None:
         self._facts, self._words, self._question, self.mentions = facts, words, question, mentions
         self._scores, self._options, self._widest = scores, options or SearchOptions(), widest
         self._conditions = Conditions(facts, words, mentions, self._options.sample, question)
+        self._in_words = in_words
 
     def candidates(self, head: Head) -> Steps[list[Candidate]]:
         """Return the candidates with a head, the likeliest first; none if the question names no start.
@@ -401,7 +404,14 @@ class QuerySearch:
                 for predicate in predicates_of(self._facts, start.name) if self.mentions.numbers else ():
                     query = Query("list", start.name, (Hop(predicate.name),))
                     ways += self._compared(Base(start, predicate), query)
-        return list({one.query: one for one in ways}.values())
+        unique = {one.query: one for one in ways}.values()
+        return [one._replace(prior=one.prior + self._of_words(one.query)) for one in unique]
+
+    def _of_words(self, query: Query) -> float:
+        """Return what the words of the question say of the predicates of a query, in nats."""
+        hops = [*query.hops, *(hop for one in query.which for hop in one.hops)]
+        ways = self._conditions.classes
+        return max((self._in_words(hop.predicate) for hop in hops if hop.predicate not in ways), default=0.0)
 
     def likelihoods(self, *lines: str) -> Steps[list[float]]:
         """Return the log-probability of the question after each line, and after no query for an empty one."""

@@ -6,7 +6,7 @@ its first fact. The answer after a query is the query's result: the model has no
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import takewhile
@@ -43,6 +43,9 @@ MIN_CONFIDENCE = 4.0
 
 STEM = 5
 """Words are taken for one whose first letters are the same, so many of them."""
+
+IN_NAME, IN_ALIAS = 3.0, 2.0
+"""What a word of the question counts for in the name of a predicate, and in another of its names, in nats."""
 
 
 class QueryAnswers:
@@ -91,12 +94,17 @@ class QueryAnswers:
         return self._write(machine, answered) if answered is not None else ()
 
     def after_fact(
-        self, machine: Machine, state: Free, trees: TreeReading, confidence: float | None = None
+        self,
+        machine: Machine,
+        state: Free,
+        trees: TreeReading,
+        confidence: float | None = None,
+        fits: Callable[[int], bool] = lambda more: True,
     ) -> Steps[Sequence[int]]:
         """Return the ids after the first fact: a query for the whole list, with its answer; empty if none is needed.
 
         `confidence`: how much likelier than no fact that fact makes the question, in nats; a list of a class that the question
-        names takes its place if it makes the question likelier still.
+        names takes its place if it makes the question likelier still. `fits`: whether there is room for so many more facts.
         """
         if len(state.facts) != 1 or self.answered:
             return ()
@@ -109,7 +117,8 @@ class QueryAnswers:
         start = known[0] if known else unnamed(subject)
         [whole, *narrower], others = search.narrower(start, predicate), search.of_class(start)
         is_count = whole.query.head == "count"  # it says what the fact says
-        is_long = self.facts.counts([subject], predicate)[0] > self._values
+        [count] = self.facts.counts([subject], predicate)
+        is_long = count > self._values or not fits(count - 1)
         if not (narrower or others or is_count or is_long):
             return ()
         listed, without = yield from search.likelihoods(whole.line, "")
@@ -165,9 +174,11 @@ class QueryAnswers:
         """Return whether the question has a word of a name, which may end otherwise (`borders` and `shares border with`)."""
         return not self._asked.isdisjoint(self._stems(name))
 
-    def has_word_of_alias(self, name: str) -> bool:
-        """Return whether the question has a word of another name of a predicate (`die of` is one of `cause of death`)."""
-        return any(not self._asked.isdisjoint(self._stems(alias)) for alias in self._aliases.get(name, ()))
+    def in_words(self, name: str) -> float:
+        """Return what the words of the question say of a predicate, in nats: whether it has one of them in its name, and in
+        another of its names (`die of` is one of `cause of death`)."""
+        others = any(not self._asked.isdisjoint(self._stems(alias)) for alias in self._aliases.get(name, ()))
+        return IN_NAME * self.has_word_of(name) + IN_ALIAS * others
 
     @cached_property
     def _asked(self) -> set[str]:
@@ -196,6 +207,7 @@ class QueryAnswers:
             mentions=self._find_mentions(machine),
             scores=LineScores(machine.source.tokenizer, score or self._score, trees, TRIGGER),
             widest=partial(widest_names, machine),
+            in_words=self.in_words,
         )
 
     def _first_answer(self, candidates: Iterable[Candidate], without: float) -> AnsweredQuery | None:

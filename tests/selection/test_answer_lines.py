@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.tiny_model import FACTS, tiny_index
+from support.channel_runs import ALWAYS, channel
+from support.tiny_model import FACTS, prompts, tiny_index, tiny_model, tiny_tokenizer
 
+from refactx.ask.grounded import ground
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InFact, State
 from refactx.selection.answer_lines import AnswerLines, up_to_object
@@ -79,3 +81,28 @@ class TestLines:
         assert not end_of_fact("Answer:", machine, state)
         ended = machine.run(machine.source.tokenizer.encode("Fact: <Ann> <p> <b> ."), 0)
         assert isinstance(ended, Free)
+
+
+class TestRoom:
+    """Facts end while there is room for the answer."""
+
+    LISTED = tuple(f"<Ann> <p> <{'b' * count}>" for count in range(1, 7))
+
+    def text(self, room: int, facts: Sequence[str]) -> str:
+        index = tiny_index(facts)
+        grounded, prompt = ground(tiny_model(), tiny_tokenizer(), index), prompts("a Fact:")
+        length, chosen = prompt["input_ids"].shape[1], channel(index, room=room, again=ALWAYS, values=5)
+        out = grounded.generate(**prompt, channel=chosen, max_new_tokens=room, do_sample=False)[0].tolist()
+        return index.tokenizer.decode(out[length:])
+
+    @pytest.mark.parametrize("facts", [LISTED, FACTS])
+    def test_an_answer_follows_facts_however_little_there_is(self, facts: Sequence[str]) -> None:
+        """The tiny model does not write it, but there is room for its names."""
+        encode, counts = tiny_index(facts).tokenizer.encode, set[int]()
+        for room in range(40, 200, 7):
+            written, marker, _ = self.text(room, facts).partition("Answer:")
+            objects = [line.rpartition("<")[2].partition(">")[0] for line in written.strip().split("\n")]
+            assert marker
+            assert len(encode(f"{written}{marker} {'; '.join(objects)}")) < room
+            counts.add(len(objects))
+        assert counts >= {1, 2, 3, 4}

@@ -37,8 +37,10 @@ from support.tiny_model import (
 from refactx.ask.grounded import ground
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
+from refactx.engines.engine import Steps
 from refactx.selection.candidates import Property, Subject, SubjectLimits
 from refactx.selection.channel import ChannelOptions, _Meant
+from refactx.selection.mentions import MentionSpan
 
 
 def texts_of_properties(
@@ -210,20 +212,30 @@ class TestTheChoice:
         assert len(facts) == len(NAMESAKES)
 
 
+def some_meant(index: MemoryIndex, scores: Sequence[float], named: Sequence[int]) -> list[_Meant]:
+    """Subjects with these scores without the question, of which it names some."""
+    state = Machine(index).begin(0)
+    assert isinstance(state, InFact)
+    return [_Meant(Subject(ids=(n,), state=state, is_named=n in named), float(score)) for n, score in enumerate(scores)]
+
+
 @pytest.mark.parametrize(
-    ("scores", "named", "compared"),
+    ("likely", "own", "named", "compared"),
     [
-        ((-10, -11, -11.5, -13), (), [0, 1]),
-        ((-10, -13, -14, -15), (2, 3), [0, 2]),
-        ((-10, -13, -14, -18.5), (3,), [0]),
-        ((-12, -10, -11, -13), (0, 2), [1, 2]),
+        ((-10, -11, -11.5, -13), (0, 0, 0, 0), (), [0, 1]),
+        ((-10, -13, -14, -15), (0, 0, 0, 0), (2, 3), [0, 2]),
+        ((-10, -13, -14, -18.5), (0, 0, 0, 0), (3,), [0, 3]),
+        ((-12, -10, -11, -13), (0, 0, 0, 0), (0, 2), [1, 2]),
+        ((-6, -8, -10, -30), (-4, -4, -3, -1), (), [0, 1]),
+        ((-6, -8, -10, -30), (-4, -4, -3, -1), (2, 3), [0, 1, 2, 3]),
+        ((-6, -8, -10, -30), (-4, -4, -3, -1), (0, 2), [0, 1, 2]),
     ],
 )
-def test_the_best_subject_that_the_question_names_is_compared_too(
-    scores: Sequence[float], named: Sequence[int], compared: list[int]
+def test_the_best_subjects_that_the_question_names_are_compared_too(
+    likely: Sequence[float], own: Sequence[float], named: Sequence[int], compared: list[int]
 ) -> None:
-    near = channel(tiny_index(GRAPH))._nearest(np.array(scores), [n in named for n in range(len(scores))])
-    assert near == compared
+    index = tiny_index(GRAPH)
+    assert channel(index)._nearest(some_meant(index, own, named), np.array(likely)) == compared
 
 
 @pytest.mark.parametrize(
@@ -239,24 +251,34 @@ def test_a_subject_that_the_question_does_not_name_has_to_be_nearer(
     scores: Sequence[float], named: Sequence[int], kept: list[int]
 ) -> None:
     index = tiny_index(GRAPH)
-    state = Machine(index).begin(0)
-    assert isinstance(state, InFact)
-    meant = [
-        _Meant(Subject(ids=(n,), state=state, is_named=n in named), float(score)) for n, score in enumerate(scores)
-    ]
+    meant = some_meant(index, scores, named)
     assert [meant.index(one) for one in channel(index)._likely(meant, is_first=True)] == kept
     later = channel(index)._likely(meant, is_first=False)
     assert later == [one for one in meant if one.score >= max(scores) - ChannelOptions().doubtful]
 
 
-class Words:
-    """Queries of a question that has one word of properties."""
+class OfWords:
+    """Queries of a question that has one word of properties, and needs none."""
+
+    answered = ()
+
+    def spans(self, machine: Machine) -> Sequence[MentionSpan]:
+        return ()
+
+    def begin(self, *_: Any) -> Steps[Sequence[int]]:
+        yield from ()
+        return ()
+
+    after_fact = begin
+
+    def objects(self, *_: Any) -> Sequence[int]:
+        return ()
 
     def has_word_of(self, name: str) -> bool:
         return name == "pin"
 
-    def has_word_of_alias(self, name: str) -> bool:
-        return name in ("pin", "q")
+    def in_words(self, name: str) -> float:
+        return 99.0 * (name == "pin")
 
 
 def test_an_unlikely_property_is_read_if_it_has_a_word_of_the_question() -> None:
@@ -266,20 +288,36 @@ def test_an_unlikely_property_is_read_if_it_has_a_word_of_the_question() -> None
     found = [Property(subject=0, ids=tuple(encode(f" <{name}>")), own=score) for name, score in some.items()]
     assert own._worth_reading(machine, found, 0) == found
     assert not own._worth_reading(machine, found, 1)
-    own.queries = Words()  # type: ignore[assignment]
+    own.queries = OfWords()  # type: ignore[assignment]
     assert own._worth_reading(machine, found, 0) == [found[0], found[1], found[2]]
 
 
-def test_a_property_with_a_word_of_the_question_in_its_names_is_likelier() -> None:
-    index = tiny_index(GRAPH)
-    machine, own = Machine(index), channel(index)
-    found = [
-        Property(subject=0, ids=tuple(index.tokenizer.encode(f" <{name}>")), own=0.0) for name in ("p", "q", "pin")
-    ]
-    assert [own._in_words(machine, one) for one in found] == [0.0, 0.0, 0.0]
-    own.queries = Words()  # type: ignore[assignment]
-    assert [own._in_words(machine, one) for one in found] == [
-        0.0,
-        own._options.alias,
-        own._options.words + own._options.alias,
-    ]
+@pytest.mark.parametrize("seed", range(3))
+def test_a_property_with_a_word_of_the_question_in_its_names_is_likelier(seed: int) -> None:
+    index = tiny_index([*GRAPH, "<Bé> <pin> <b>"])
+    grounded = ground(llama(seed), tiny_tokenizer(), index)
+    chosen = channel(index)
+    chosen.queries = OfWords()  # type: ignore[assignment]
+    out = grounded.generate(**prompts("a Fact:"), channel=chosen, max_new_tokens=40, do_sample=False)
+    [fact, *_] = grounded.facts(out)[0]
+    assert parts(fact.text)[1] == "pin"
+    assert max(chosen.lines.evidence.values(), default=99.0) > 90
+
+
+class TestAPropertyThatSaysTheSubjectsOwnName:
+    """`<Bo (n)> <in> <Bo>` answers no question about Bo."""
+
+    OTHERS = ("<Bo (n)> <p> <b>", "<Bo (n)> <q> <c>")
+
+    def property_of(self, facts: Sequence[str], seed: int) -> str:
+        _, _, found = write(tiny_index(facts), "a Fact:", seed)
+        return parts(found[0].text)[1]
+
+    def test_is_not_chosen(self) -> None:
+        for seed in range(4):
+            for same in ("<Bo (n)> <in> <Bo>", "<Bo (n)> <in> <Bo (n)>", "<Bo (n)> <in> <Bo (b)>"):
+                assert self.property_of([*self.OTHERS, same], seed) != "in"
+
+    def test_is_chosen_if_there_are_no_others(self) -> None:
+        assert self.property_of(["<Bo (n)> <in> <Bo>"], 0) == "in"
+        assert self.property_of(["<Bo (n)> <in> <Bo>", "<Bo (n)> <in> <b>"], 0) == "in"

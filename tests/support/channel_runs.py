@@ -107,6 +107,7 @@ def channel(
     question: str = QUESTIONS[0],
     marker: str = "Answer:",
     unknown: str = "",
+    room: int | None = None,
     **options: Any,
 ) -> Channel:
     encode = index.tokenizer.encode
@@ -118,6 +119,7 @@ def channel(
         marker=marker,
         unknown=unknown,
         options=ChannelOptions(**options),
+        room=room,
     )
 
 

@@ -136,6 +136,13 @@ class TestAfterAFact:
         text, found = after_fact(self.QUESTION, Script(FILMS), [self.FACT], values=values)
         assert bool(text) == bool(found.answered) == is_query
 
+    @pytest.mark.parametrize(("most", "is_query"), [(8, True), (9, False)])
+    def test_one_that_does_not_fit_becomes_a_query(self, most: int, is_query: bool) -> None:
+        found = answers(INDEX, self.QUESTION, FakeScore(INDEX.tokenizer, Script(FILMS)), values=99)
+        state = after(f"Fact:{verbalise(*self.FACT)} .\n")
+        text = text_of(INDEX.run(found.after_fact(INDEX.machine, state, TREES, fits=lambda more: more <= most)))
+        assert text.startswith(f"Query: {FILMS} .") == bool(found.answered) == is_query
+
     def test_a_list_that_the_question_narrows_becomes_a_query(self) -> None:
         line = f"{FILMS} which <instance of> <subclass of>* <{SHORT}>"
         text, _ = after_fact("Which short films did Stanley Kubrick direct?", Script(line), [self.FACT], values=99)

@@ -51,7 +51,7 @@ def asker(index: Index, prompt: Prompt = PROMPT, model: Any = None) -> Asker:
 
 
 def ask(one: Asker, question: str, **options: Any) -> Answer:
-    return one.ask(question, max_new_tokens=120, **options)
+    return one.ask(question, max_new_tokens=300, **options)
 
 
 def shown(answer: Answer | InputError) -> Any:
@@ -78,7 +78,7 @@ def test_answers_of_queries(index: Index) -> None:
     starts = [(answer.queries[0].query.head, answer.queries[0].query.start) for answer in answers[:2]]
     assert starts == [("count", "Entity 005"), ("count", "Entity 017")]
     assert not any("Query:" in answer.text for answer in answers[2:])
-    together = list(asker(index).ask_all(QUESTIONS, batch_size=3, max_new_tokens=120))
+    together = list(asker(index).ask_all(QUESTIONS, batch_size=3, max_new_tokens=300))
     assert list(map(shown, together)) == list(map(shown, answers))
 
 

@@ -10,6 +10,7 @@ from refactx.decoding.states import Free
 from refactx.engines.engine import TreeReading
 from refactx.fact import verbalise
 from refactx.selection.queries import QuerySearch
+from refactx.selection.query_answers import IN_ALIAS, IN_NAME
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.language import QueryError
 
@@ -49,10 +50,10 @@ def test_after_a_fact_nothing_is_scored_if_no_query_can_follow() -> None:
     assert score.asked == []
 
 
-def after(confidence: float | None, weight: float = 20.0) -> str:
+def after(confidence: float | None, weight: float = 20.0, question: str = QUESTION) -> str:
     """What follows a fact that does not fit, given how much likelier than no fact it makes the question."""
     index = world()
-    found = answers(index, QUESTION, FakeScore(index.tokenizer, Script(SHORTS, weight)), values=99)
+    found = answers(index, question, FakeScore(index.tokenizer, Script(SHORTS, weight)), values=99)
     state = index.machine.run(index.tokenizer.encode(f"Fact:{verbalise(KUBRICK, 'spouse', 'Christiane (n)')} .\n"), 0)
     assert isinstance(state, Free)
     ids = index.run(found.after_fact(index.machine, state, TreeReading.ROWS, confidence))
@@ -63,6 +64,13 @@ def test_the_likelier_of_the_fact_and_the_list_answers() -> None:
     assert after(confidence=None).startswith(f"Query: {SHORTS} .")
     assert after(confidence=5.0).startswith(f"Query: {SHORTS} .")
     assert not after(confidence=50.0)
+
+
+def test_a_list_whose_predicate_has_a_word_of_the_question_is_likelier() -> None:
+    def most(question: str) -> float:
+        return max(n / 4 for n in range(100) if after(confidence=n / 4, question=question))
+
+    assert most(QUESTION) - most("Which short films did Stanley Kubrick make?") == IN_NAME
 
 
 def test_a_list_below_the_threshold_does_not() -> None:
@@ -85,8 +93,7 @@ def test_words_of_other_names_of_a_predicate_are_found() -> None:
         index, "Which short films were made?", FakeScore(index.tokenizer, Script(SHORTS, 1.0)), aliases=aliases
     )
     names = ("director of", "short title", "spouse", "title")
-    assert [name for name in names if asked.has_word_of_alias(name)] == ["director of"]
-    assert [name for name in names if asked.has_word_of(name)] == ["short title"]
+    assert [asked.in_words(name) for name in names] == [IN_ALIAS, IN_NAME, 0.0, 0.0]
 
 
 def test_words_that_begin_alike_are_those_of_the_question() -> None:
