@@ -7,7 +7,6 @@ answer something else, and the answer is the prompt's "I don't know".
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -18,9 +17,6 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Closing, Free, InFact, State, Written
 from refactx.engines.engine import IdPath, Logits
 from refactx.fact import split_fact
-
-SPARE = 8
-"""The ids of a text besides facts and answer: the trigger of the first fact, line ends, the end."""
 
 
 class AnswerLines:
@@ -43,10 +39,8 @@ class AnswerLines:
         self.evidence: dict[IdPath, float] = {}
 
     def after_fact(self, machine: Machine, state: State) -> Sequence[int]:
-        """Return the ids directly after a fact.
-
-        They begin another fact of its subject and property, if one is left, or end the line.
-        """
+        """Return the ids directly after a fact: another one of its subject and property begins, if one is left, or the line
+        ends."""
         if not isinstance(state, Free) or not state.facts:
             return ()
         encode, at_line = machine.source.tokenizer.encode, state.tail.endswith(b"\n")
@@ -110,24 +104,23 @@ class AnswerLines:
         return answer if self._is_answered(machine, state) else unknown
 
     def fits(self, machine: Machine, facts: Sequence[Written], more: int) -> bool:
-        """Return whether there is room for so many more facts and the answer, all as long as the longest so far."""
+        """Return whether there is room for so many more facts and the answer, all as long as the longest so far
+        and 8 ids in all, since objects differ."""
         if self._room is None:
             return True
-        encode = machine.source.tokenizer.encode
-        longest = max(fact.stop - fact.start for fact in facts) + len(encode(f"\n{machine.source.trigger}"))
-        names = _objects(machine, facts)
-        answer = f"{self._marker} {'; '.join([*names, *more * [max(names, key=len, default='')]])}"
-        return facts[-1].stop - facts[0].start + more * longest + len(encode(answer)) + SPARE <= self._room
+        encode, names = machine.source.tokenizer.encode, _objects(machine, facts)
+        trigger, longest = encode(f"\n{machine.source.trigger}"), max(fact.stop - fact.start for fact in facts)
+        answer = encode(f"\n{self._marker} {'; '.join([*names, *more * [max(names, key=len, default='')]])}\n")
+        have = len(trigger) + facts[-1].stop - facts[0].start
+        return have + more * (len(trigger) + longest) + len(answer) + 8 <= self._room
 
     def is_answer(self, machine: Machine, line: Sequence[int]) -> bool:
         """Return whether the beginning of a line, from `next_line`, is that of the answer that the facts give."""
         return bool(line) and list(line) == machine.source.tokenizer.encode(self._marker)
 
     def draft(self, machine: Machine, state: State, ids: NDArray[np.int64]) -> Sequence[int]:
-        """Return draft tokens for the rest of the line after facts in which `ids`, int64[n], end.
-
-        They are an answer that lists the facts' objects, or `unknown`.
-        """
+        """Return draft tokens for the rest of the line after facts in which `ids`, int64[n], end: the facts' objects, or
+        `unknown`."""
         if not self._marker or not isinstance(state, Free) or not state.facts:
             return ()
         tokenizer, have = machine.source.tokenizer, ids[state.facts[-1].stop :].tolist()
@@ -135,14 +128,12 @@ class AnswerLines:
         line = written.lstrip()
         if "\n" in line or not (line or (state.tail.isspace() and state.tail.endswith(b"\n"))):
             return ()
-        names = _objects(machine, state.facts)
-        if self._marker.startswith(line):
-            answer = continue_list("", names) if self._is_answered(machine, state) else f" {self.unknown}"
-            more = self._marker[len(line) :] + answer
-        elif line.startswith(self._marker):
-            more = continue_list(line[len(self._marker) :], names)
-        else:
+        names = dict.fromkeys(filter(None, _objects(machine, state.facts)))
+        answer = "; ".join(names) if self._is_answered(machine, state) else self.unknown
+        whole_line = f"{self._marker} {answer}"
+        if not whole_line.startswith(line):
             return ()
+        more = whole_line[len(line) :]
         whole = tokenizer.encode(written + more)
         return whole[len(have) :] if whole[: len(have)] == have else tokenizer.encode(more)
 
@@ -177,32 +168,3 @@ def _has_facts_left(machine: Machine, facts: tuple[Written, ...], prefix: Sequen
     start = machine.begin(0, facts)
     state = machine.follow(start, prefix)
     return isinstance(state, InFact) and state.children.total > 0
-
-
-def continue_list(written: str, names: Sequence[str]) -> str:
-    """Return the continuation of a list of names that begins with `written`.
-
-    It is the rest of the last name and the names that are left, with the separator of the list; empty if the list has
-    all names, or something else.
-
-    >>> names = ["Rome", "Oslo", "Bonn"]
-    >>> continue_list("", names), continue_list(" Oslo,", names), continue_list(" R", names[:2])
-    (' Rome; Oslo; Bonn', ' Bonn, Rome', 'ome; Oslo')
-    >>> continue_list(" Paris", names[:2]), continue_list(" Rome, and", names[:2])
-    ('', ' Oslo')
-    """
-    names = [name for name in dict.fromkeys(names) if name]
-    if not names:
-        return ""
-    a_name = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
-    there = list(a_name.finditer(written))
-    last, rest = (there[-1].group(), written[there[-1].end() :]) if there else ("", written)
-    left = names[names.index(last) + 1 :] + names[: names.index(last)] if last else names
-    left = [name for name in left if name not in {found.group() for found in there}]
-    separator = (re.findall("[;,]", a_name.sub("", written)) or [";"])[-1] + " "
-    if last and not rest:
-        return "".join(separator + name for name in left)
-    begun = re.sub(r"^and(\s+|$)", "", re.split("[;,]", rest)[-1].lstrip())
-    at = next((at for at, name in enumerate(left) if name.startswith(begun)), len(left))
-    space = "" if begun or rest.endswith(" ") else " "
-    return (space + separator.join(left[at:]))[len(begun) :] if left[at:] else ""

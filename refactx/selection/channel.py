@@ -228,8 +228,7 @@ class Channel:
         texts_so_far = [fact_so_far(machine, one.subject.state, one.subject.alias) for one in meant]
         if len(meant) > 1:
             scores = yield from self.score.likelihoods([*texts_so_far, *without], reading.trees)
-            likely = scores[: len(texts_so_far)]
-            near = self._nearest(meant, likely)
+            near = self._nearest(meant, scores[: len(meant)])
             meant, texts_so_far = [meant[n] for n in near], [texts_so_far[n] for n in near]
         subjects = [one.subject for one in meant]
         properties = yield from find_properties(
@@ -263,11 +262,7 @@ class Channel:
         return (*subject.ids, *ids)
 
     def _objects_of_best(
-        self,
-        machine: Machine,
-        subjects: Sequence[Subject],
-        found: Sequence[Property],
-        scores: NDArray[np.float64],
+        self, machine: Machine, subjects: Sequence[Subject], found: Sequence[Property], scores: NDArray[np.float64]
     ) -> dict[int, IdPath]:
         """Return the numbers of the best property and of those in a tie with it, each with the ids of an object.
 
@@ -279,7 +274,8 @@ class Channel:
                 before = subjects[found[n].subject].state
                 end = machine.follow(before, found[n].ids)
                 ids = _example_object(machine, end)
-                if _has_one(end) and _title(machine.text_of(ids)) == _title(machine.text_of(before.prefix)):
+                is_only = isinstance(end, InFact) and end.children.total == 1
+                if is_only and _title(machine.text_of(ids)) == _title(machine.text_of(before.prefix)):
                     left[n] = -math.inf
                 else:
                     kept[n] = ids
@@ -300,9 +296,8 @@ class Channel:
     def _nearest(self, meant: Sequence[_Meant], likely: NDArray[np.float64]) -> list[int]:
         """Return the numbers of the subjects whose properties are compared, the best first, given the question's likelihoods.
 
-        Of those that the question names, the best one is among them (`Australian dollar` alone makes a question about the
-        money of Australia likelier than `Australia` alone), and the best one without the question's likelihoods (so does
-        `official language` one about the languages of Spain).
+        Of those that the question names, two are among them: the best one, since `Australian dollar` alone makes a question
+        about the money of Australia likelier than `Australia`, and the best one without the question's likelihoods.
         """
         own, weights = np.array([one.score for one in meant]), self._options
         scores = likely + own
@@ -311,11 +306,6 @@ class Channel:
         named = [n for n in order if meant[n].subject.is_named and scores[n] >= scores[order[0]] - weights.named]
         favourite = max((n for n in order if meant[n].subject.is_named), key=lambda n: own[n], default=None)
         return list(dict.fromkeys([*near, *named[:1], *(() if favourite is None else (favourite,))]))
-
-
-def _has_one(state: State) -> bool:
-    """Return whether one fact goes on from a state."""
-    return isinstance(state, InFact) and state.children.total == 1
 
 
 def _title(text: bytes) -> bytes:
