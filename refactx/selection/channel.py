@@ -221,9 +221,7 @@ class Channel:
         continuations: ScoredContinuations,
     ) -> Steps[IdPath]:
         """Return the ids of the best subject with its best property; of the first subject alone if there is no property.
-
-        Exhausted pairs of subject and property are left out if there are others.
-        """
+        Exhausted pairs of subject and property are left out if there are others."""
         weights, without = self._options, [no_fact(machine)] if self.lines.unknown else []
         texts_so_far = [fact_so_far(machine, one.subject.state, one.subject.alias) for one in meant]
         if len(meant) > 1:
@@ -266,7 +264,7 @@ class Channel:
     ) -> dict[int, IdPath]:
         """Return the numbers of the best property and of those in a tie with it, each with the ids of an object.
 
-        A property whose only object has the subject's own name is left out if there are others: it answers nothing.
+        A property whose only object is the subject, or its name, is left out if there are others: it answers nothing.
         """
         left, kept = scores.copy(), dict[int, IdPath]()
         while not kept and left.max() > -math.inf:
@@ -274,8 +272,8 @@ class Channel:
                 before = subjects[found[n].subject].state
                 end = machine.follow(before, found[n].ids)
                 ids = _example_object(machine, end)
-                is_only = isinstance(end, InFact) and end.children.total == 1
-                if is_only and _title(machine.text_of(ids)) == _title(machine.text_of(before.prefix)):
+                name = _last_name(machine.text_of(before.prefix))
+                if _only_object(machine, end) in (name, name.partition(b" (")[0]):
                     left[n] = -math.inf
                 else:
                     kept[n] = ids
@@ -308,18 +306,20 @@ class Channel:
         return list(dict.fromkeys([*near, *named[:1], *(() if favourite is None else (favourite,))]))
 
 
-def _title(text: bytes) -> bytes:
-    """Return the title of the last name of a text, without the parenthesis after it."""
-    return (
-        text.strip().removesuffix(b"<").strip().removesuffix(b">").rpartition(b"<")[2].partition(b" (")[0].rstrip(b">")
-    )
+def _last_name(text: bytes) -> bytes:
+    """Return the last whole name of a text, with the parenthesis after it, without brackets."""
+    return text.rpartition(b">")[0].rpartition(b"<")[2]
+
+
+def _only_object(machine: Machine, state: State) -> bytes:
+    """Return the object after a property that has one; empty if it has several."""
+    while isinstance(state, InFact) and state.children.total == 1 and len(state.children.tokens) == 1:
+        state = machine.advance(state, int(state.children.tokens[0]), 0)
+    return _last_name(machine.text_of(state.prefix)) if isinstance(state, InFact) and state.is_whole else b""
 
 
 def _example_object(machine: Machine, state: State) -> IdPath:
-    """Return the ids of an object after a property, at each fork along most facts, without a description.
-
-    It has at most the first `OBJECT_IDS` ids.
-    """
+    """Return at most `OBJECT_IDS` ids of an object after a property, at each fork along most facts, without a description."""
     path: IdPath = ()
     while isinstance(state, InFact) and len(state.children.tokens) and len(path) < OBJECT_IDS:
         if any(end in machine.text_of(path) for end in (b">", b" (")):
@@ -416,5 +416,4 @@ class ChannelChooser:
 def usual_id(state: InFact) -> list[int]:
     """Return the id with which nearly all facts continue after a state, as a list; empty if there is none."""
     often = state.children.leaves > USUAL * state.children.total
-    ids: list[int] = state.children.tokens[often].tolist()
-    return ids
+    return [int(token) for token in state.children.tokens[often]]
