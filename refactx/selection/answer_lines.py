@@ -28,7 +28,7 @@ class AnswerLines:
     fact to the end of the text, None if there is no limit: facts end while there is room for the answer.
 
     `evidence`: for each chosen fact (its ids up to the end of its property), how much likelier it makes the question, a
-    difference of log-probabilities.
+    difference of log-probabilities, with what words of the question count for.
     """
 
     def __init__(
@@ -104,15 +104,15 @@ class AnswerLines:
         return answer if self._is_answered(machine, state) else unknown
 
     def fits(self, machine: Machine, facts: Sequence[Written], more: int) -> bool:
-        """Return whether there is room for so many more facts and the answer, all as long as the longest so far
-        and 8 ids in all, since objects differ."""
+        """Return whether there is room for so many more facts and the answer, each as long as the longest so far; half of
+        that is to spare, since objects differ."""
         if self._room is None:
             return True
-        encode, names = machine.source.tokenizer.encode, _objects(machine, facts)
+        encode, names = machine.source.tokenizer.encode, list(dict.fromkeys(_objects(machine, facts)))
         trigger, longest = encode(f"\n{machine.source.trigger}"), max(fact.stop - fact.start for fact in facts)
         answer = encode(f"\n{self._marker} {'; '.join([*names, *more * [max(names, key=len, default='')]])}\n")
         have = len(trigger) + facts[-1].stop - facts[0].start
-        return have + more * (len(trigger) + longest) + len(answer) + 8 <= self._room
+        return have + more * (len(trigger) + longest) + len(answer) + longest // 2 <= self._room
 
     def is_answer(self, machine: Machine, line: Sequence[int]) -> bool:
         """Return whether the beginning of a line, from `next_line`, is that of the answer that the facts give."""

@@ -53,16 +53,16 @@ class ChannelOptions:
     terms are this much below the best subject's; `unnamed`: in the first fact, the same for one that the question does not
     name, below the best one that it names; `meant`: how many of the best subjects have their properties compared;
     `within`: only those whose scores are at most this much below the best; `named`: the same for the best one that the
-    question names, which comes besides.
+    question names, which comes besides, and so does the likeliest of those without the question.
 
     Properties: `properties`, the most of each subject; `unlikely`: leave out those whose log-probability is this much
     below the likeliest one's; `apart`: the same for those that have no word in common with the question; `hopeless`: drop
-    those this much below the best after a quarter of the question; `tie`: those at most this much below the best are
-    compared again, with an object.
+    those this much below the best after a quarter of the question; `says_itself`: what one loses whose only object is the
+    subject or its name; `tie`: those at most this much below the best are compared again, with an object.
 
     Lines: `values`, the most facts of one subject and property; `again`: how much likelier than the answer another fact
     must be to follow (small models would continue for ever); `min_confidence`: how much likelier than no fact a fact must make
-    the question to count as its answer, and than no query a query to be asked.
+    the question to count as its answer, with its words, and than no query a query to be asked.
     """
 
     own: float = 0.3
@@ -73,6 +73,7 @@ class ChannelOptions:
     unlikely: float = 9.0
     apart: float = 7.0
     hopeless: float = 4.0
+    says_itself: float = 3.0
     tie: float = 1.0
     doubtful: float = 4.0
     unnamed: float = 2.0
@@ -138,10 +139,8 @@ class Channel:
 
     @property
     def confidence(self) -> float | None:
-        """How much likelier what the text has makes the question: its last query, or else the best fact, in nats.
-
-        None if the channel has chosen none, or if it did not compare them with none at all.
-        """
+        """How much likelier what the text has makes the question: its last query, or else the best fact, in nats, with what
+        words of the question count for. None if the channel has chosen none, or did not compare them with none at all."""
         if self.answered:
             return self.answered[-1].confidence
         return max(self.lines.evidence.values(), default=None)
@@ -246,9 +245,8 @@ class Channel:
         priors = np.array([weights.own * one.own + meant[one.subject].score for one in found]) + words
         texts = [(*texts_so_far[one.subject], *one.ids) for one in found]
         likely = yield from self.score.likelihoods(texts, reading.trees, priors, weights.hopeless)
-        total = likely + priors
-        objects = self._objects_of_best(machine, subjects, found, total)
-        near = list(objects)
+        objects = self._objects_of_best(machine, subjects, found, likely, priors)
+        total, near = likely + priors, list(objects)
         if len(near) > 1:
             longer = [(*texts[n], *ids) for n, ids in objects.items()]
             total[near] = (likely[near] + (yield from self.score.likelihoods(longer, reading.trees))) / 2 + priors[near]
@@ -260,31 +258,32 @@ class Channel:
         return (*subject.ids, *ids)
 
     def _objects_of_best(
-        self, machine: Machine, subjects: Sequence[Subject], found: Sequence[Property], scores: NDArray[np.float64]
+        self,
+        machine: Machine,
+        subjects: Sequence[Subject],
+        found: Sequence[Property],
+        likely: NDArray[np.float64],
+        priors: NDArray[np.float64],
     ) -> dict[int, IdPath]:
         """Return the numbers of the best property and of those in a tie with it, each with the ids of an object.
 
-        A property whose only object is the subject, or its name, is left out if there are others: it answers nothing.
+        The prior of one whose only object is the subject, or its name, is lowered here: mostly that answers nothing.
         """
-        left, kept = scores.copy(), dict[int, IdPath]()
-        while not kept and left.max() > -math.inf:
-            for n in np.flatnonzero(left >= left.max() - self._options.tie).tolist():
+        ends = dict[int, State]()
+        while True:
+            total = likely + priors
+            near: list[int] = np.flatnonzero(total >= total.max() - self._options.tie).tolist()
+            if ends.keys() >= set(near):
+                return {n: _example_object(machine, ends[n]) if len(near) > 1 else () for n in near}
+            for n in [n for n in near if n not in ends]:
                 before = subjects[found[n].subject].state
-                end = machine.follow(before, found[n].ids)
-                ids = _example_object(machine, end)
-                name = _last_name(machine.text_of(before.prefix))
-                if _only_object(machine, end) in (name, name.partition(b" (")[0]):
-                    left[n] = -math.inf
-                else:
-                    kept[n] = ids
-        return kept or {int(scores.argmax()): ()}
+                ends[n], name = machine.follow(before, found[n].ids), _last_name(machine.text_of(before.prefix))
+                if len(found) > 1 and _only_object(machine, ends[n]) in (name, name.partition(b" (")[0]):
+                    priors[n] -= self._options.says_itself
 
     def _worth_reading(self, machine: Machine, found: Sequence[Property], subject: int) -> list[Property]:
-        """Return the properties of a subject that the question is read after.
-
-        Descriptions are left out if there are others, since they seldom answer a question, and so are unlikely properties
-        that have no word in common with the question.
-        """
+        """Return the properties of a subject that the question is read after. Descriptions are left out if there are others,
+        since they seldom answer a question, and so are unlikely properties that have no word in common with it."""
         named = [(one, _name_of(machine, one)) for one in found if one.subject == subject]
         named = [(one, name) for one, name in named if name not in DESCRIPTIONS] or named
         least = max((one.own for one, _ in named), default=0.0) - self._options.apart
@@ -400,10 +399,8 @@ class ChannelChooser:
         return self._cut_at_choice(state, list(draft), len(ids))
 
     def _cut_at_choice(self, state: State, draft: list[int], position: int) -> list[int]:
-        """Return draft tokens up to the first state that the channel decides, and the usual id after it.
-
-        After an id within a fact that the channel does not decide, the draft is not cut.
-        """
+        """Return draft tokens up to the first state that the channel decides, and the usual id after it. After an id
+        within a fact that the channel does not decide, the draft is not cut."""
         for count in range(len(draft) + 1):
             if isinstance(state, InFact) and self.decides(state):
                 return draft[:count] + usual_id(state)

@@ -114,9 +114,10 @@ class Conditions:
         ways = words.class_of.split(), words.subclass_of.split()
         names = facts.names([id_ for ids in ways for id_ in ids])
         self._class_of, self._wider = (next((names[id_] for id_ in ids if id_ in names), None) for ids in ways)
-        self.classes = {self._class_of, self._wider}
         self.instances = None if self._class_of is None else facts.inverse_of(self._class_of)
         """The predicate from a class to what it is the class of; None if the index has none."""
+        self.class_ways = {self._class_of, self._wider, self.instances} - {None}
+        """The predicates between things and classes."""
         self.reads_values = self.instances is not None and not any(is_wikidata_property(id_) for id_ in names)
 
     def of(self, base: Base) -> list[Condition]:
@@ -410,7 +411,7 @@ class QuerySearch:
     def _of_words(self, query: Query) -> float:
         """Return what the words of the question say of the predicates of a query, in nats."""
         hops = [*query.hops, *(hop for one in query.which for hop in one.hops)]
-        ways = self._conditions.classes
+        ways = self._conditions.class_ways
         return max((self._in_words(hop.predicate) for hop in hops if hop.predicate not in ways), default=0.0)
 
     def likelihoods(self, *lines: str) -> Steps[list[float]]:

@@ -103,8 +103,9 @@ class QueryAnswers:
     ) -> Steps[Sequence[int]]:
         """Return the ids after the first fact: a query for the whole list, with its answer; empty if none is needed.
 
-        `confidence`: how much likelier than no fact that fact makes the question, in nats; a list of a class that the question
-        names takes its place if it makes the question likelier still. `fits`: whether there is room for so many more facts.
+        `confidence`: how much likelier than no fact that fact makes the question, in nats, with its words; a list of a class
+        that the question names takes its place if it makes the question likelier still. `fits`: whether there is room for so
+        many more facts.
         """
         if len(state.facts) != 1 or self.answered:
             return ()
@@ -118,10 +119,13 @@ class QueryAnswers:
         [whole, *narrower], others = search.narrower(start, predicate), search.of_class(start)
         is_count = whole.query.head == "count"  # it says what the fact says
         [count] = self.facts.counts([subject], predicate)
-        is_long = count > self._values or not fits(count - 1)
+        is_long = count > self._values or (count > 1 and not fits(count - 1))
         if not (narrower or others or is_count or is_long):
             return ()
+        words = self.in_words(predicate)
+        narrower = [one._replace(prior=one.prior + words) for one in narrower]
         listed, without = yield from search.likelihoods(whole.line, "")
+        listed += words
         least = listed if confidence is None else max(listed, without + confidence)
         found = (yield from search.rank(narrower, listed)) + (yield from search.rank(others, least))[:1]
         yield from self._score.close()

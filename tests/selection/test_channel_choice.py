@@ -296,28 +296,28 @@ def test_an_unlikely_property_is_read_if_it_has_a_word_of_the_question() -> None
 def test_a_property_with_a_word_of_the_question_in_its_names_is_likelier(seed: int) -> None:
     index = tiny_index([*GRAPH, "<Bé> <pin> <b>"])
     grounded = ground(llama(seed), tiny_tokenizer(), index)
-    chosen = channel(index)
+    chosen = channel(index, unknown="no")
     chosen.queries = OfWords()  # type: ignore[assignment]
     out = grounded.generate(**prompts("a Fact:"), channel=chosen, max_new_tokens=40, do_sample=False)
     [fact, *_] = grounded.facts(out)[0]
     assert parts(fact.text)[1] == "pin"
-    assert max(chosen.lines.evidence.values(), default=99.0) > 90
+    assert max(chosen.lines.evidence.values()) > 90
 
 
 class TestAPropertyThatSaysTheSubjectsOwnName:
-    """`<Bo (n)> <pin> <Bo>` answers no question about Bo, whatever its words."""
+    """`<Bo (n)> <pin> <Bo>` mostly answers no question about Bo."""
 
     OTHERS = ("<Bo (n)> <p> <b>", "<Bo (n)> <q> <c>")
 
     def property_of(self, facts: Sequence[str], seed: int) -> str:
         grounded = ground(llama(seed), tiny_tokenizer(), index := tiny_index(facts))
-        chosen = channel(index)
+        chosen = channel(index, says_itself=999.0)
         chosen.queries = OfWords()  # type: ignore[assignment]
         out = grounded.generate(**prompts("a Fact:"), channel=chosen, max_new_tokens=40, do_sample=False)
         return parts(grounded.facts(out)[0][0].text)[1]
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_is_not_chosen(self, seed: int) -> None:
+    def test_is_chosen_less(self, seed: int) -> None:
         for same in ("<Bo (n)> <pin> <Bo>", "<Bo (n)> <pin> <Bo (n)>"):
             assert self.property_of([*self.OTHERS, same], seed) in ("p", "q")
 

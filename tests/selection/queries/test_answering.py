@@ -143,6 +143,16 @@ class TestAfterAFact:
         text = text_of(INDEX.run(found.after_fact(INDEX.machine, state, TREES, fits=lambda more: more <= most)))
         assert text.startswith(f"Query: {FILMS} .") == bool(found.answered) == is_query
 
+    def test_one_object_never_does(self) -> None:
+        found = answers(INDEX, "Who is the spouse of Stanley Kubrick?", FakeScore(INDEX.tokenizer, Script(FILMS)))
+        state = after(f"Fact:{verbalise(KUBRICK, 'spouse', 'Christiane (n)')} .\n")
+        assert not INDEX.run(found.after_fact(INDEX.machine, state, TREES, fits=lambda more: False))
+
+    def test_words_of_the_question_count_for_the_list_too(self) -> None:
+        for question, is_written in ((self.QUESTION, True), ("Which films are by Stanley Kubrick?", False)):
+            text, _ = after_fact(question, Script(FILMS, 2.0), [self.FACT])
+            assert bool(text) == is_written
+
     def test_a_list_that_the_question_narrows_becomes_a_query(self) -> None:
         line = f"{FILMS} which <instance of> <subclass of>* <{SHORT}>"
         text, _ = after_fact("Which short films did Stanley Kubrick direct?", Script(line), [self.FACT], values=99)
@@ -151,11 +161,11 @@ class TestAfterAFact:
         assert set(answer.split("; ")) == {"Flying Padre", "Day of the Fight"}
 
     def test_nothing_is_written_below_the_threshold(self) -> None:
-        for weight, is_written in ((20.0, True), (3.0, False)):
+        for weight, is_written in ((20.0, True), (0.5, False)):
             text, found = after_fact(self.QUESTION, Script(FILMS, weight), [self.FACT])
             assert bool(text) == bool(found.answered) == is_written
         line = f"{FILMS} which <instance of> <subclass of>* <{SHORT}>"
-        text, _ = after_fact("Which short films did Stanley Kubrick direct?", Script(line, 3.0), [self.FACT])
+        text, _ = after_fact("Which short films did Stanley Kubrick direct?", Script(line, 0.5), [self.FACT])
         assert not text
 
     def test_a_second_fact_never_does(self) -> None:
