@@ -58,7 +58,7 @@ def test_questions_are_answered_with_facts_one_by_one_and_at_once(
 ) -> None:
     questions = ["Fact:", "What? Fact:", "Who is Ann? Fact: <"]
     (tmp_path / "questions.txt").write_text("\n".join(questions))
-    common = ("--model", gguf, "--db", url, "--json", "--max-new-tokens", 40, *options)
+    common = ("--model", gguf, "--db", url, "--json", "--max-new-tokens", 90, *options)
     alone = [answers(in_process("ask", question, *common))[0] for question in questions]
     together = answers(in_process("ask", "--file", tmp_path / "questions.txt", "--batch-size", 3, *common))
     assert [one["question"] for one in together] == questions
