@@ -74,7 +74,7 @@ def test_translations_are_counted_and_logged(kennel: Running) -> None:
     name = 'refactx:translations_total{index="",model_name="tiny",outcome="valid"} '
     counts = [float(text.partition(name)[2].partition("\n")[0] or 0) for text in (before, figures)]
     assert counts[1] == counts[0] + 1
-    eventually(lambda: any(line["id"] == "t" for line in kennel.requests))
+    assert eventually(lambda: any(line["id"] == "t" for line in kennel.requests))
     (line,) = (line for line in kennel.requests if line["id"] == "t")
     assert (line["valid"], line["rows"], line["steps"] >= 4) == (True, 2, True)
     assert "dogs" not in kennel.log.getvalue()
