@@ -1,7 +1,8 @@
 """Final answers as sets of items, the comparison of items with gold answers, and the metrics of an answer.
 
 **Splitting.** An answer is split at line ends, `;`, `|`, `•`, `/` with spaces around it, `and`, `&`, and commas, but not
-inside parentheses, a date or a number (`1,234`, `one hundred and five`). If neighbouring parts together are a known
+inside parentheses, a date or a number (`1,234`, `one hundred and five`). The marks of a list that is numbered or lettered
+in order (`1.`, `2)`, `(a)`) are no part of its items. If neighbouring parts together are a known
 name (a gold answer, or a part of a fact in the text), they are one item: `Trinidad and Tobago`, `Washington, D.C.`.
 
 **Equality.** An item equals a gold answer if its normal form (`refactx.eval.normalise`) is that of the gold answer or of
@@ -40,6 +41,11 @@ _SEPARATOR = re.compile(
     r"\s*(?:[;\n|•]|,(?!\d{3}(?!\d)))\s*(?:(?:and\b|&)\s*)?"
     rf"|(?!{AND_IN_NUMBER})\s+(?:and|&|/)\s+"
 )
+_MARK = re.compile(
+    r"(?:^|(?<=\s))[*_#(\[-]*(?:(?:(\d{1,3})(?:\\?[.):\]]|\ufe0f?\u20e3|(?= - )|(?<=#\d)(?= ))|([a-z])[.)]))[*_:-]*"
+    r"(?:\s+(?:-\s+)?|(?=[^\W\d_]))"
+)
+"""The mark of an item of a list, in a folded text: `1.`, `(2)`, `**3.**`, `4 -`, `#5`, `a)`, `b.`."""
 _WIDEST = 8
 """The most neighbouring parts that may be one name: `the London School of Economics, Political Science and ...`."""
 
@@ -238,7 +244,7 @@ def _forms(known: Iterable[str]) -> set[Tokens]:
 
 def _cut(answer: str, names: set[Tokens]) -> tuple[str, list[tuple[int, int]]]:
     """Return an answer, folded, and where its items begin and end in it."""
-    text = with_iso_dates(fold(answer))
+    text = with_iso_dates(_without_marks(fold(answer), names))
     masked = _with_parentheses_as(text, "x")
     spans, start = [], 0
     for cut in _SEPARATOR.finditer(masked):
@@ -252,6 +258,29 @@ def _cut(answer: str, names: set[Tokens]) -> tuple[str, list[tuple[int, int]]]:
         found.append((spans[at][0], spans[at + width - 1][1]))
         at += width
     return text, found
+
+
+def _without_marks(text: str, names: set[Tokens]) -> str:
+    """Return a folded text with a line end in place of each mark of a list, unless a known name begins so: `1. FC Koeln`.
+
+    >>> _without_marks("1. ann lee 2. bo berg", set()), _without_marks("1. fc koeln", {("1", "fc", "koeln")})
+    ('\\nann lee \\nbo berg', '1. fc koeln')
+    """
+    marks = list[re.Match[str]]()
+    for mark in _MARK.finditer(text):
+        begins = bool(marks) or text[: mark.start()].rstrip(" ")[-1:] in ("", "\n", ":")
+        if begins and (mark[1] or mark[2]) in (str(len(marks) + 1), chr(ord("a") + len(marks))):
+            marks.append(mark)
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    for mark, end in zip(marks, ends, strict=False):
+        line = text[mark.start() : end].partition("\n")[0]
+        if _known(line, names) and not _known(line[len(mark[0]) :], names):
+            return text
+    if len(marks) == 1 and (not marks[0][1] or text[: marks[0].start()].strip()):  # `A. Lee` is a name
+        return text
+    for mark in reversed(marks):
+        text = f"{text[: mark.start()]}\n{text[mark.end() :]}"
+    return text
 
 
 def _known(text: str, names: set[Tokens]) -> bool:

@@ -1,6 +1,7 @@
 """The normal form of an answer: texts with the same meaning become the same tokens.
 
-`normalise` folds case, accents and look-alike signs; writes dates as `1956-10-20`, numbers without thousands separators,
+`normalise` folds case, accents and look-alike signs; writes dates as `1956-10-20` (with slashes only where one number can
+be no month: 5/10/1956 is October or May), numbers without thousands separators (`1,234`, `1 234 567`, `1.234.567`),
 small number words as digits, and units as their symbols; and removes punctuation and, before a word, the articles `a`,
 `an`, `the`. Two tokens that are not equal may still agree: a gold year agrees with a date in that year, and a gold
 1 January with its bare year, since a truthy Wikidata dump writes a year as its 1 January (`agrees`).
@@ -18,16 +19,19 @@ _MONTHS = [
     "november", "december",
 ]  # fmt: skip
 _MONTH = "|".join(f"{month}|{month[:3]}" if month != "may" else month for month in _MONTHS) + "|sept"
-_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?"
 _OF_ERA = r"\d{1,4}(?:ad|bce)"  # a year with an era, as `with_iso_dates` writes it; without era it needs more digits
 _DATES = (
     re.compile(rf"\b{_DAY}(?:\s+of)?\s+(?P<month>{_MONTH})\b\.?,?\s+(?P<year>\d{{3,4}}|{_OF_ERA})\b"),
     re.compile(rf"\b(?P<month>{_MONTH})\b\.?\s+{_DAY},?\s+(?P<year>\d{{3,4}}|{_OF_ERA})\b"),
     re.compile(rf"\b(?P<month>{_MONTH})\b\.?,?\s+(?P<year>\d{{4}}|{_OF_ERA})\b"),
     re.compile(
-        r"(?:(?<![\w-])(?P<sign>-))?\b(?P<year>\d{4})[-/](?P<month>\d{1,2})[-/](?P<day>\d{1,2})"
+        r"(?:(?<![\w-])(?P<sign>-))?\b(?P<year>\d{4})(?P<between>[-/.])(?P<month>\d{1,2})(?P=between)(?P<day>\d{1,2})"
         r"(?:t\d\d:\d\d:\d\d(?:\.\d+)?z?)?\b"
     ),
+    re.compile(r"(?<![\w.-])(?P<day>\d{1,2})\. ?(?P<month>\d{1,2})\. ?(?P<year>\d{4})(?![\w-]|\.\d)"),
+    re.compile(r"(?<![\w./-])(?P<day>1[3-9]|2\d|3[01])([-/])(?P<month>\d{1,2})\2(?P<year>\d{4})(?![\w/-])"),
+    re.compile(r"(?<![\w./-])(?P<month>\d{1,2})([-/])(?P<day>1[3-9]|2\d|3[01])\2(?P<year>\d{4})(?![\w/-])"),
 )
 _BEFORE_CHRIST = re.compile(r"\b(\d{1,4}(?:-\d\d){0,2})\s*(?:b\.\s?c\.(?:\s?e\.)?|bce?\b)")
 _ANNO_DOMINI = re.compile(r"\b(?:ad|a\.d\.)\s*(\d{1,4})\b|\b(\d{1,4})\s*(?:ad|ce|a\.d\.|c\.e\.)(?!\w)")
@@ -39,6 +43,9 @@ _BARE_FRACTION = re.compile(r"(?<!\S)([-+]?)\.(?=\d)")
 _WITH_UNIT = re.compile(r"(?<![\w.-])(\d+(?:\.\d+)?)(km2?|m2?|cm|mm|mi|ft|ha|kg|lbs?)\b")
 """A number joined to a unit, without units that may be part of a name: `iPhone 5s`, `5G`."""
 _SPACED_THOUSANDS = re.compile("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
+_MILLIONS = re.compile(r"(?<![\w.,-])\d{1,3}(?:(?: \d{3}){2,}|(?:\.\d{3}){2,})(?![\w-]|[., ]\d)")
+_ONE_SPACE = re.compile(r"-?\d{1,3} \d{3}(?=\W*$|\.\d+$| [^\d\s]+$)")
+"""A text that is a number with one space in it, and perhaps a unit: within a text, `747 400` may be two numbers."""
 _TOKEN = re.compile(
     r"\d+-\d\d(?:-\d\d)?(?:bce)?(?!\w)|\d+bce\b|utc[+-]\d+(?::\d\d)?"  # dates, years, time zones
     r"|(?<![\w-])[-+]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.]*\w)|\d+\.\d+"  # numbers
@@ -107,6 +114,8 @@ def normalise(text: str) -> Tokens:
     (True, ('washington', 'dc'))
     >>> normalise("twenty-one square kilometres"), normalise("UTC−05:00"), normalise("21°S")
     (('21', 'km2'), ('utc-5',), ('-21',))
+    >>> normalise("1 234 567"), normalise("1.234.567"), normalise("12 500 m"), normalise("20.10.1956")
+    (('1234567',), ('1234567',), ('12500', 'm'), ('1956-10-20',))
     >>> normalise("The A"), normalise("A"), normalise("Serie A"), normalise("A Star Is Born")
     (('a',), ('a',), ('serie', 'a'), ('star', 'is', 'born'))
     """
@@ -114,6 +123,8 @@ def normalise(text: str) -> Tokens:
     text = _DEGREES.sub(lambda m: f" {'-' if m[2] in 'sw' else ''}{m[1]} ", text)
     text = _INITIALS.sub(lambda m: re.sub(r"[.\s]", "", m[0]), _ZONE.sub(_zone, text)).replace("'", "")
     text = _THOUSANDS.sub(lambda m: m[0].replace(",", ""), text).replace("per cent", "percent")
+    text = _MILLIONS.sub(lambda m: re.sub(r"\D", "", m[0]), text)
+    text = _ONE_SPACE.sub(lambda m: m[0].replace(" ", ""), text.strip(), count=1) if _ONE_SPACE.match(text) else text
     text = _WITH_UNIT.sub(r"\1 \2", _BARE_FRACTION.sub(r"\g<1>0.", text))
     tokens = join_number_words([plain_number(token) for token in _TOKEN.findall(text)])
     tokens = shorten_units(tokens)

@@ -12,6 +12,7 @@ half. **The formats** are recognised by their content:
 | 2WikiMultiHopQA | list, `_id, type, question, answer` (from v1.1 `answer_id`) | `_id` | `type` |
 | WebQSP | `{"Version", "Questions": [{QuestionId, RawQuestion, Parses}]}` | `Questions` | relations in the chain |
 | QALD, Text2SPARQL | `{"dataset", "questions": [{id, question, query, answers}]}` | `questions` | the SPARQL query |
+| QALD's extended JSON | `{"questions": [{"question": {id, language, answers}}]}` | `language` | the SPARQL query |
 | LC-QuAD 2.0 | list, `uid, question, NNQT_question, sparql_wikidata` | `sparql_wikidata` | the SPARQL query |
 | LC-QuAD 1.0 | list, `_id, corrected_question, sparql_query` | `corrected_question` | the SPARQL query |
 | KQA Pro | list, `question, answer, choices, program, sparql` | `program` | the SPARQL query |
@@ -21,14 +22,15 @@ Gold answers are English labels if the set has them, else ids, for which `with_n
 over all parses. The answer to a count in Mintaka is the number (`answerNum`), not the entities that are counted. LC-QuAD
 has gold queries, and no answers; so have test sets of QALD, and lines with `sparql` alone, such as those of WDQL and
 SPINACH. In records of our own form, the question, its id, its query and its answers may have the names that
-ComplexWebQuestions, RuBQ, WikiWebQuestions, DBLP-QuAD and others give them, and the number of the record is its id if it
-has none. The file `id_aliases.json` of 2WikiMultiHopQA, with other names of answers, is read if it is in the same folder.
+ComplexWebQuestions, RuBQ, WikiWebQuestions, DBLP-QuAD and others give them, answers may be `results` of SPARQL, and the
+number of the record is its id if it has none. The file `id_aliases.json` of 2WikiMultiHopQA, with other names of answers,
+is read if it is in the same folder.
 """
 
 import json
 import re
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -49,7 +51,7 @@ class Question:
     `kind`: its category in the data set (`single`, `multi`, `count`, ...). `answer_ids`: ids of the answers, in any
     order, for answers whose `Gold` has none. `sparql`: the gold query, empty if there is none. `first`: the gold answer
     that comes first, if they have an order, as those of superlatives do; else empty. `key`: unique in a run;
-    the id, or `source/id` if an id occurs twice (see `assign_keys`).
+    the id, `source/id` if several sources have it, or `id#2` if two questions of a source have it (see `assign_keys`).
     """
 
     id: str
@@ -78,13 +80,25 @@ def half_of(question: Question) -> Split:
 
 
 def assign_keys(questions: Sequence[Question]) -> list[Question]:
-    """Return the questions with their keys. Raise InputError if two have the same source and id."""
-    ids = Counter(question.id for question in questions)
-    named = [replace(q, key=q.id if ids[q.id] == 1 else f"{q.source}/{q.id}") for q in questions]
-    twice = [key for key, n in Counter(q.key for q in named).items() if n > 1]
-    if twice:
-        raise InputError(f"{len(twice)} ids occur twice, such as {twice[0]!r}: give each question an id of its own")
-    return named
+    """Return the questions with their keys, a question that a file has twice only once.
+
+    Published sets have ids that stand for two questions, as 20 in QALD-7's questions on Wikidata: later ones get a number.
+
+    >>> ann, bo, other = (Question(id="20", source=s, text=t, answers=()) for s, t in ["aA", "aB", "bC"])
+    >>> [question.key for question in assign_keys([ann, bo, ann, other])]
+    ['a/20', 'a/20#2', 'b/20']
+    """
+    asked = list(dict.fromkeys(questions))
+    sources = defaultdict[str, set[str]](set)
+    for question in asked:
+        sources[question.id].add(question.source)
+    named = [q.id if len(sources[q.id]) == 1 else f"{q.source}/{q.id}" for q in asked]
+    times = Counter[str]()
+    keyed = []
+    for question, key in zip(asked, named, strict=True):
+        times[key] += 1
+        keyed.append(replace(question, key=key if times[key] == 1 else f"{key}#{times[key]}"))
+    return keyed
 
 
 _EXPECTED = (
@@ -191,11 +205,12 @@ def _gold(answer: Any) -> Gold:
 def _own(record: Any, path: Path) -> Question:
     given, sparql = record.get("answers", record.get("answer")), _query_of(record)
     answers = given if isinstance(given, list) else [] if given is None else [given]
+    golds = map(_gold, answers) if given is not None else _results(record.get("results"))
     return Question(
         id=_text(next(record[field] for field in _IDS if record.get(field) is not None)),
         source=_text(record.get("source") or path.stem),
         text=_question(_text_of(record)),
-        answers=_golds(map(_gold, answers)),
+        answers=_golds(golds),
         kind=_text(record.get("kind") or (kind_of(sparql) if given is None else "all")),
         answer_ids=tuple(_text(number) for number in record.get("answer_ids") or ()),
         sparql=sparql,
@@ -287,18 +302,41 @@ def _webqsp(record: Any, path: Path) -> Question:
 
 
 def _qald(record: Any, path: Path) -> Question:
-    asked = record["question"]  # Text2SPARQL: by language
-    texts = asked if isinstance(asked, dict) else {entry["language"]: entry.get("string") for entry in asked}
-    if not texts.get("en"):
-        raise ValueError(f"it has no English question, only {', '.join(sorted(texts))}")
-    golds = []
-    answers = record.get("answers") or ()  # test sets have none
-    for result in [answers] if isinstance(answers, dict) else answers:
-        if "boolean" in result:
-            golds.append(Gold("yes" if result["boolean"] else "no"))
-        for binding in result.get("results", {}).get("bindings", ()):
-            golds += [_qald_gold(_text(term["value"])) for term in binding.values()]
-    return _made("qald", record["id"], texts["en"], golds, _query_of(record))
+    asked = record.get("question", record.get("body"))  # QALD-5 has a body; Text2SPARQL has texts by language
+    if asked is None:
+        raise KeyError("question")
+    sparql = _query_of(record)
+    if isinstance(asked, dict) and isinstance(asked.get("language"), list):  # the extended form
+        record = {**record, **asked}
+        asked = asked["language"]
+        sparql = next((one["SPARQL"] for one in asked if one.get("SPARQL")), "")
+    if not isinstance(asked, dict):
+        asked = {entry["language"]: entry.get("string") or entry.get("question") for entry in asked}
+    if not asked.get("en"):
+        raise ValueError(f"it has no English question, only {', '.join(sorted(asked))}")
+    return _made("qald", record["id"], asked["en"], _results(record.get("answers")), sparql)
+
+
+def _results(results: Any) -> list[Gold]:
+    """Return the gold answers in results of SPARQL, of any depth: documents of `head` and `results`, their bindings, or
+    texts. Test sets have none.
+
+    >>> _results([{"x": {"type": "uri", "value": "http://www.wikidata.org/entity/Q3"}}]), _results({"boolean": False})
+    ([Gold(text='', id='Q3', aliases=())], [Gold(text='no', id=None, aliases=())])
+    """
+    if isinstance(results, list):
+        return [gold for result in results for gold in _results(result)]
+    if isinstance(results, bool):
+        return [_gold(results)]
+    if not isinstance(results, dict):
+        return [] if results is None else [_qald_gold(_text(results))]
+    if isinstance(results.get("boolean"), bool):
+        return [_gold(results["boolean"])]
+    if "results" in results or "bindings" in results:
+        return _results(results.get("results", results.get("bindings")))
+    if isinstance(results.get("string"), str):  # QALD-5
+        return [_qald_gold(results["string"])]
+    return [_qald_gold(_text(term["value"])) for term in results.values() if isinstance(term, dict)]
 
 
 def _qald_gold(value: str) -> Gold:

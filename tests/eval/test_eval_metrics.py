@@ -59,6 +59,18 @@ from refactx.eval.normalise import normalise
         ("Gießen", "Giessen"),
         ("Hawaiʻi", "Hawaii"),
         ("Qurʾan", "Quran"),
+        ("1956-10-20", "20.10.1956"),
+        ("1956-10-02", "2. 10. 1956"),
+        ("1956-10-20", "20. October 1956"),
+        ("1956-10-20", "20/10/1956"),
+        ("1956-10-20", "10/20/1956"),
+        ("1956-10-20", "20-10-1956"),
+        ("1956-10-20", "1956.10.20"),
+        ("1234567", "1 234 567"),
+        ("1234567", "1.234.567"),
+        ("1234567", "1'234'567"),
+        ("12500", "12 500"),
+        ("12500 m", "12 500 metres"),
     ],
 )
 def test_equal_answers_in_two_forms(one: str, other: str) -> None:
@@ -83,6 +95,11 @@ def test_equal_answers_in_two_forms(one: str, other: str) -> None:
         ("3000", "one thousand and two thousand"),
         ("iPhone 5", "iPhone 5s"),
         ("B-52", "B-52m"),
+        ("1956-10-05", "5/10/1956"),
+        ("1956-05-10", "5/10/1956"),
+        ("1234.567", "1234567"),
+        ("Boeing 747 400", "Boeing 747400"),
+        ("12 500 600 70", "12500600 70"),
     ],
 )
 def test_answers_that_differ(one: str, other: str) -> None:
@@ -183,6 +200,44 @@ def test_items_are_cut_at_separators_but_not_inside_names_dates_numbers_and_pare
     assert items("one thousand and Tennessee") == ["one thousand", "tennessee"]
     assert items("Bern, BERN, the Bern") == ["bern"]
     assert items(" , and .") == []
+
+
+LIST = ("Ann Lee", "Bo Berg", "Cy Fox")
+MARKS = [
+    "",
+    "- ",
+    "* ",
+    "• ",
+    "– ",
+    "+ ",
+    "> ",
+    "{n}. ",
+    "{n}) ",
+    "({n}) ",
+    "[{n}] ",
+    "**{n}.** ",
+    "{n}\\. ",
+    "{n}: ",
+] + ["{n} - ", "{n}.", "#{n} ", "{a}) ", "({a}) ", "{a}. ", "{n}\ufe0f\u20e3 "]
+
+
+@pytest.mark.parametrize("between", ["\n", "\n\n", ";\n", ",\n"])
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_list_is_the_same_list_with_any_marks(mark: str, between: str) -> None:
+    said = between.join(mark.format(n=n, a="abc"[n - 1]) + name for n, name in enumerate(LIST, 1))
+    assert score(said, [Gold(name) for name in LIST]).exact
+    assert score(said.replace(LIST[1], "Dan Zorn"), [Gold(name) for name in LIST]).f1 == pytest.approx(2 / 3)
+
+
+def test_numbers_in_a_line_are_marks_and_a_name_may_begin_with_one() -> None:
+    assert items("1. Ann Lee 2. Bo Berg") == items("Ann Lee; Bo Berg")
+    assert items("1. Ann Lee") == ["ann lee"]
+    for known in ("1. FC Köln", "A. Lee"):
+        assert score(known, [Gold(known)]).exact
+    assert score("1. FC Köln\n2. Bundesliga", [Gold("1. FC Köln"), Gold("2. Bundesliga")]).exact
+    assert score("1. 1. FC Köln\n2. Bundesliga", [Gold("1. FC Köln"), Gold("Bundesliga")]).exact
+    assert items("1. May 1956", ["1956-05-01"]) == ["1956-05-01"]
+    assert items("Apollo 1. Ann flew") == ["apollo 1. ann flew"]
 
 
 def test_a_text_contains_consecutive_whole_tokens_outside_parentheses() -> None:

@@ -96,6 +96,51 @@ def test_our_own_format_and_an_id_that_occurs_twice() -> None:
     assert (found["only"].source, found["only"].kind) == ("own", "all")
 
 
+def test_a_question_that_a_file_has_twice_is_asked_once_and_two_of_one_id_are_two(tmp_path: Path) -> None:
+    file = tmp_path / "own.jsonl"
+    lines = [{"id": "20", "question": text, "answers": ["a"]} for text in ("Who?", "What?", "Who?")]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    found = [(question.key, question.text) for question in read_questions(file)]
+    assert found == [("20", "Who?"), ("20#2", "What?")]
+
+
+BINDINGS = [{"x": {"type": "uri", "value": "http://www.wikidata.org/entity/Q3"}}]
+RESULTS = {
+    "bindings": BINDINGS,
+    "document": {"head": {"vars": ["x"]}, "results": {"bindings": BINDINGS}},
+    "documents": [{"head": {"vars": ["x"]}, "results": {"bindings": BINDINGS}}],
+    "texts": [{"string": "http://www.wikidata.org/entity/Q3"}],
+    "ids": ["http://www.wikidata.org/entity/Q3"],
+}
+OF_SETS = {
+    "wikiwebquestions": lambda results: [{"id": "7", "utterance": "Who?", "sparql": "ASK {}", "results": results}],
+    "qald": lambda results: {
+        "questions": [{"id": 7, "question": [EN], "query": {"sparql": "ASK {}"}, "answers": results}]
+    },
+    "qald-5": lambda results: {"questions": [{"id": 7, "body": [EN], "query": "ASK {}", "answers": results}]},
+    "extended": lambda results: {
+        "questions": [{"question": {"id": "7", "language": [{**EN, "SPARQL": "ASK {}"}], "answers": results}}]
+    },
+}
+EN = {"language": "en", "string": "Who?", "question": "Who?"}
+
+
+@pytest.mark.parametrize("form", OF_SETS)
+@pytest.mark.parametrize("name", RESULTS)
+def test_published_sets_have_answers_as_results_of_queries(tmp_path: Path, form: str, name: str) -> None:
+    file = tmp_path / "set.json"
+    file.write_text(json.dumps(OF_SETS[form](RESULTS[name])))
+    (found,) = read_questions(file)
+    assert (found.id, found.text, found.sparql, found.answers) == ("7", "Who?", "ASK {}", (Gold("", "Q3"),))
+
+
+@pytest.mark.parametrize("form", OF_SETS)
+def test_yes_and_no_as_results_of_queries(tmp_path: Path, form: str) -> None:
+    file = tmp_path / "set.json"
+    file.write_text(json.dumps(OF_SETS[form]({"head": {}, "boolean": False})))
+    assert read_questions(file)[0].answers == (Gold("no"),)
+
+
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -117,7 +162,6 @@ def test_our_own_format_and_an_id_that_occurs_twice() -> None:
         ),
         ('{"id": "1", "question": "Q?", "answers": []}', "no gold answer"),
         ('[{"_id": "1", "type": "comparison", "question": "Q?", "context": []}]', "no gold answer"),
-        ('{"id": "1", "question": "Q?", "answers": ["a"]}\n' * 2, "1 ids occur twice, such as '"),
         ("[" * 100_000, "neither JSON"),
         ('[{"question": "Q?", "sparql": "ASK {}"}, 7]', "record 2 .*: expected an object, found '7'"),
         ('{"id": 1, "question": "Q?", "sparql": "ASK {}"}', "no gold answers: score its gold queries with --sparql"),
