@@ -31,7 +31,7 @@ from refactx.ingest.profile import read_profile
 from refactx.ingest.selection import TABLES, Selection, SourceOptions, TableOptions, languages_of, properties_of
 from refactx.ingest.sources import STANDARD_INPUT, BlockStream, RowSource, Source
 from refactx.options import options_of
-from refactx.paths import refactx_home
+from refactx.paths import WORK, refactx_home
 
 if TYPE_CHECKING:
     from refactx.ingest import ChangeResult, IngestResult
@@ -153,7 +153,7 @@ def source_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def work_dir_of(given: Path | None) -> Path:
     """Return the folder for temporary files."""
-    return Path(given) if given else refactx_home() / "work"
+    return Path(given) if given else refactx_home() / WORK
 
 
 def wikipedia_dumps(page: Path | None, page_props: Path | None) -> tuple[Path, Path] | None:

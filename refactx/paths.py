@@ -19,6 +19,10 @@ INDEX_FILE = ".refactx"
 """The end of the names of index files. No index in a database has such a name."""
 
 
+WORK = "work"
+"""The folder of temporary files below that of ReFactX's own data."""
+
+
 def read_toml(text: str) -> dict[str, Any]:
     """Return a document of TOML. Raises ValueError, with a message of one line, also where Python's reader fails otherwise."""
     try:

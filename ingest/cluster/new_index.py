@@ -33,7 +33,7 @@ from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape, sample_ranges
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, names_of, new_index
 from refactx.models import load_tokenizer
-from refactx.paths import refactx_home
+from refactx.paths import WORK, refactx_home
 from refactx.postgres.database import Database
 from refactx.postgres.writing import IndexHeader, check_name
 from refactx.tokenizer import FactTokenizer
@@ -241,7 +241,7 @@ def ingest(
             tokenizer=loaded,
             tokenizer_name=name,
             cluster_work=cluster_work,
-            work=work or refactx_home() / "work",
+            work=work or refactx_home() / WORK,
             selection=selection,
             strict=strict,
             replace=replace,

@@ -11,9 +11,10 @@ Servers and models refuse different parameters: newer models of OpenAI want `max
 server names in its refusal, or with the other name, and later requests begin like that.
 """
 
+import contextlib
+import logging
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -24,7 +25,7 @@ from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from refactx.decoding.thoughts import Marks, ThoughtTokens, marks_in
-from refactx.engines.served.connection import Usage
+from refactx.engines.served.connection import Usage, whole_body
 from refactx.errors import InputError, ModelError, ModelServerError
 from refactx.lazy import require
 
@@ -161,6 +162,10 @@ SAMPLING = ("temperature", "top_p", "seed")
 GREEDILY: Mapping[str, Any] = {"temperature": 0}
 _LIMITS = ("max_tokens", "max_completion_tokens")
 """The names of the most tokens of a reply, the one that most servers know first."""
+MOST_BYTES, MOST_REDIRECTS = 16 << 20, 5
+"""The most bytes of a reply, and how often a server may send a request on to another address of its own."""
+_OF_CODING = ("content-encoding", "content-length", "transfer-encoding")
+_log = logging.getLogger(__name__)
 _UNSUPPORTED = re.compile(
     r"unsupported|n[o']t (?:be )?(?:support|accept|permit|allow|recogni[sz]ed|available|valid|used)|deprecated|extra"
     r"|un(?:recogni[sz]ed|known|expected)|\binstead\b|\buse\W+max_",
@@ -245,7 +250,7 @@ class ChatServer:
         """What the server does not take: names of parameters, and `system` for that role."""
         # The client needs some key; a server without keys accepts any.
         given = key or os.environ.get(role.key) or "none"
-        client = _client(f"{role.name} at {self.shown}", retries + 1, is_here=is_here(host))
+        client = _client(f"{role.name} at {self.shown}", retries + 1, seconds, is_here=is_here(host))
         self._client = openai.OpenAI(
             api_key=given, base_url=url, timeout=seconds, max_retries=retries, http_client=client
         )
@@ -285,7 +290,7 @@ class ChatServer:
                     if not refused:
                         raise
                     if "temperature" in refused - self._refused:
-                        print(f"refactx: {self._model} takes no temperature: its replies may vary", file=sys.stderr)
+                        _log.warning("%s takes no temperature: its replies may vary", self._model)
                     self._refused |= refused
         except openai.APITimeoutError as error:
             raise ModelServerError(
@@ -405,15 +410,21 @@ def is_here(host: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-def _client(who: str, attempts: int, *, is_here: bool) -> Any:
-    """Return an HTTP client for openai's that tells of each attempt that fails, and makes no other one in vain."""
+def _client(who: str, attempts: int, seconds: float, *, is_here: bool) -> Any:
+    """Return an HTTP client for openai's that tells of each attempt that fails, and makes no other one in vain.
+
+    A reply has bounds of bytes and seconds, and a redirect stays at the server that has the key.
+    """
+    import httpx2
     import openai
 
     class Client(openai.DefaultHttpxClient):
         def send(self, *given: Any, **options: Any) -> Any:
             request = given[0]
             try:
-                response = super().send(*given, **options)
+                response = self._whole(request)
+            except ModelServerError:
+                raise
             except Exception as error:
                 if is_here and isinstance(_origin(error), ConnectionRefusedError):
                     raise openai.APIConnectionError(request=request) from error  # openai passes its own on at once
@@ -423,9 +434,26 @@ def _client(who: str, attempts: int, *, is_here: bool) -> Any:
                 self._tell(request, f"status {response.status_code}")
             return response
 
+        def _whole(self, request: Any) -> Any:
+            """Return the response with its body, after redirects."""
+            for _ in range(MOST_REDIRECTS + 1):
+                response = super().send(request, stream=True, follow_redirects=False)
+                with contextlib.closing(response):
+                    if response.next_request is None:
+                        body = whole_body(response, who, seconds, MOST_BYTES)
+                        headers = [one for one in response.headers.multi_items() if one[0] not in _OF_CODING]
+                        return httpx2.Response(response.status_code, headers=headers, content=body, request=request)
+                before, request = request, response.next_request
+                if any(getattr(before.url, part) != getattr(request.url, part) for part in ("scheme", "host", "port")):
+                    raise ModelServerError(
+                        f"{who} redirects to another server, {request.url.scheme}://{request.url.netloc.decode()}: give the "
+                        "URL of that one if it is meant"
+                    )
+            raise ModelServerError(f"{who} redirects more than {MOST_REDIRECTS} times: check its URL")
+
         def _tell(self, request: Any, reason: str) -> None:
             number = int(request.headers.get("x-stainless-retry-count", 0)) + 1
-            print(f"refactx: {who}: attempt {number} of {attempts} failed ({reason})", file=sys.stderr)
+            _log.warning("%s: attempt %d of %d failed (%s)", who, number, attempts, reason)
 
     return Client()
 

@@ -15,7 +15,7 @@ from refactx.fact import counted
 from refactx.index.open import database, open_index
 from refactx.models import demo_model_folder
 from refactx.models.loading import DEMO, load_tokenizer
-from refactx.paths import refactx_home
+from refactx.paths import WORK, refactx_home
 from refactx.postgres.catalogue import find_index
 from refactx.postgres.database import Database
 
@@ -52,7 +52,7 @@ def _ingest(database: Database, model: str) -> None:
             index=INDEX,
             tokenizer=tokenizer,
             tokenizer_name="SmolLM2-135M-Instruct",
-            work=refactx_home() / "work",
+            work=refactx_home() / WORK,
         )
     facts = result.report.facts
     click.echo(f"Index {INDEX!r}: {counted(facts, 'fact')}, {result.size / facts:.1f} bytes each.\n")

@@ -79,9 +79,11 @@ def main() -> None:
     # reports objects that are not collected.
     atexit.register(lambda: None if "duckdb" in sys.modules else gc.freeze())
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # refactx reports lost connections itself
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("refactx: %(message)s"))
+    logging.getLogger("refactx").addHandler(handler)
     if sys.stderr.isatty():
-        handler, log = logging.StreamHandler(), logging.getLogger("refactx.loading")
-        handler.setFormatter(logging.Formatter("refactx: %(message)s"))
+        log = logging.getLogger("refactx.loading")
         log.addHandler(handler)
         log.setLevel(logging.INFO)
         log.propagate = False  # a server's log is of its own

@@ -165,6 +165,8 @@ class Spaces:
 
 
 _log = logging.getLogger(__name__)
+TEXT = "prompt_text"
+"""The attribute of a log record with the part of its message that is of a prompt: logs of a server may have to omit it."""
 
 
 class Warnings:
@@ -188,8 +190,10 @@ class Warnings:
         begun = left.strip()
         if begun.startswith(b"<") and self._terminator not in left and begun != self._reported:
             self._reported = begun
+            shown = begun[-200:].decode("utf-8", "replace")
             _log.warning(
                 "the prompt ends in the unfinished fact %r, but no fact of the index begins with these tokens: the text "
                 "is not constrained before the next trigger (a prompt that was cut within a word has other tokens)",
-                begun[-200:].decode("utf-8", "replace"),
+                shown,
+                extra={TEXT: shown},
             )

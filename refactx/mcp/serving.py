@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from mcp.server import MCPServer
@@ -122,7 +122,8 @@ def http_app(
 
     `hosts`: the names under which browsers may reach it, and whose pages may ask, None: any; `origins`: other sites whose
     pages may ask, `*`: any, if others have checked the names; `max_bytes`: of the body of a request. No request depends on
-    an earlier one: there are no sessions, and clients may come back after a restart.
+    an earlier one: there are no sessions, and clients may come back after a restart. So there is nothing that a stream of
+    the server's own could tell: a GET, which would hold a connection for ever, has the status 405.
     """
     names = [f"[{name}]" if ":" in name else name for name in hosts or ()]
     security = TransportSecuritySettings(
@@ -138,9 +139,12 @@ def http_app(
             ),
         ],
     )
-    return server.streamable_http_app(
+    app = server.streamable_http_app(
         streamable_http_path=PATH, stateless_http=True, max_request_body_size=max_bytes, transport_security=security
     )
+    for route in cast("list[Any]", app.routes):
+        route.methods = {"POST"}
+    return app
 
 
 _log = logging.getLogger(__name__)

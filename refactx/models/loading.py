@@ -31,6 +31,8 @@ DEMO = "demo"
 AUTO = "auto"
 DEVICE_MAPS = ("balanced", "sequential")
 """The devices that are all GPUs together, by their names as Transformers' `device_map`."""
+NO_CODE: dict[str, Any] = {"trust_remote_code": False}
+"""Options of Transformers, which would ask on standard input whether to run Python code out of a model's folder."""
 FLOAT32_PARAMETERS = 2_000_000_000
 """The largest model that runs in float32 on a CPU by default: it takes 8 GB."""
 
@@ -263,7 +265,7 @@ def _auto_tokenizer(source: str, options: dict[str, Any]) -> Any:
     if "gguf_file" in options:
         file = Path(source, options["gguf_file"])
         print(f"reading the tokenizer of {file}: about a quarter of a minute", file=sys.stderr, flush=True)
-    return AutoTokenizer.from_pretrained(source, **options)
+    return AutoTokenizer.from_pretrained(source, **NO_CODE, **options)
 
 
 def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch.dtype | str") -> Any:
@@ -271,6 +273,7 @@ def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch
     from transformers import AutoModelForCausalLM, GgufConfig
 
     packed, is_mapped = "gguf_file" in options, device in DEVICE_MAPS
+    options = {**options, **NO_CODE}
     if is_mapped:
         options = {**options, "device_map": device}
     if packed:
@@ -300,9 +303,9 @@ def _auto_skeleton(source: str, options: dict[str, Any]) -> Any:
     from transformers import AutoConfig, AutoModelForCausalLM
 
     causal: Any = AutoModelForCausalLM  # it has no types
-    config = AutoConfig.from_pretrained(source, **options)
+    config = AutoConfig.from_pretrained(source, **NO_CODE, **options)
     with torch.device("meta"):
-        return causal.from_config(config)
+        return causal.from_config(config, **NO_CODE)
 
 
 def check_adapter(adapter: str | Path, model: str, tokenizer: Any) -> None:
@@ -410,6 +413,11 @@ def _sentence(name: str, path: Path | None, error: Exception) -> str:
         return (
             f"there is no folder {name} on this machine, and Hugging Face cannot be reached to find a model {name}: "
             "check the network, or give a folder, a .gguf file or demo"
+        )
+    if "trust_remote_code" in said:
+        return (
+            f"{name} comes with Python code of its own, which refactx does not run: give a model that Transformers knows, or "
+            "load it yourself and give the model to refactx.ground"
         )
     if "ignore_mismatched_sizes" in said:
         return f"cannot load {name}: its weights have other sizes than its config.json says: download both again"

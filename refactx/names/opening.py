@@ -164,7 +164,7 @@ def _load(source: str, device: str | None) -> Any:
         from sentence_transformers import SentenceTransformer
 
         with quiet(bars=False):
-            return SentenceTransformer(source, device=device)
+            return SentenceTransformer(source, device=device, trust_remote_code=False)
     except Exception as error:  # of Transformers, the hub, safetensors or PyTorch
         reason = " ".join(str(error).split())
         raise ModelError(

@@ -10,6 +10,7 @@ it or nothing, and what a killed writer leaves is found and removed by the next 
 """
 
 import logging
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from refactx.errors import DatabaseError, IndexExistsError, IndexNotFoundError, InputError, RefactxError
-from refactx.paths import INDEX_FILE
+from refactx.paths import INDEX_FILE, WORK
 from refactx.postgres import catalogue
 from refactx.postgres.database import Database
 from refactx.postgres.entry import CatalogueEntry
@@ -260,19 +261,39 @@ class UnfinishedIndex:
 
 
 def check_name(name: str) -> None:
-    """Raise InputError unless a name is printable, has no space at its ends, and does not look like that of a file."""
+    """Raise InputError unless a name is printable, has no space at its ends, and does not look like that of a file, or of
+    the folder of temporary files."""
     if name.endswith(INDEX_FILE) or name.startswith(("/", "./", "../")):
         raise InputError(f"{name!r} is the path of an index file, not a name for an index: give another --index")
     if not name or name != name.strip() or not name.isprintable():
         raise InputError(
             f"{name!r} is not a valid name for an index: give --index printable text without spaces at its ends"
         )
+    if folded(name) == WORK:
+        raise InputError(
+            f"{name!r} is the name of the folder of temporary files, not of an index: give another --index"
+        )
+
+
+def folded(name: str) -> str:
+    """Return the name of an index without case and width, by which people and file systems may tell two apart or not.
+
+    >>> folded("Dev"), folded("ｄｅｖ")
+    ('dev', 'dev')
+    """
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
 def check_free(connection: Connection, name: str, replace: bool) -> None:
-    """Raise IndexExistsError if a ready index has the name and is not to be replaced."""
-    if catalogue.list_indexes(connection, name) and not replace:
+    """Raise IndexExistsError if a ready index has the name and is not to be replaced, or a name that is like it."""
+    names = [entry.name for entry in catalogue.list_indexes(connection)]
+    if name in names and not replace:
         raise IndexExistsError(f"index {name!r} exists: give --replace to rebuild it, or another --index")
+    like = next((one for one in names if one != name and folded(one) == folded(name)), None)
+    if like is not None and name not in names:
+        raise IndexExistsError(
+            f"index {like!r} exists, and {name!r} differs from it by case or width alone: give another --index"
+        )
 
 
 def make_schema(connection: Connection) -> None:

@@ -10,7 +10,7 @@ import logging
 import resource
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.metadata import version
 from types import FrameType
 
@@ -46,6 +46,8 @@ from refactx.server.service import TextService
 from refactx.server.uploads import Uploads, uploads_router
 
 _log = logging.getLogger(__name__)
+_LOADING = "refactx.loading"
+"""The logger of what is loaded, which a terminal shows."""
 
 
 def create_app(
@@ -402,15 +404,34 @@ def serve(
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError):  # macOS allows fewer than it says
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, _descriptors(hard)), hard))
-    log = RequestLog()
-    handler = LogHandler(log)
-    logging.getLogger().addHandler(handler)
+    log = RequestLog(has_texts=services[0].options.logs_text)
     try:
-        Server(services, log, on_start, uploads).run(sockets=[listening])
+        with reported(log):
+            Server(services, log, on_start, uploads).run(sockets=[listening])
     finally:
-        logging.getLogger().removeHandler(handler)
         for service in services:
             service.close()
+
+
+@contextmanager
+def reported(log: RequestLog) -> Iterator[None]:
+    """Let the log have what libraries report during the block, also by `warnings` and by handlers of their own."""
+    root, handler = logging.getLogger(), LogHandler(log)
+    own = [
+        one for one in map(logging.getLogger, list(root.manager.loggerDict)) if one.handlers and one.name != _LOADING
+    ]
+    kept = [(one, one.handlers, one.propagate) for one in own]
+    for logger in own:
+        logger.handlers, logger.propagate = [], True
+    root.addHandler(handler)
+    logging.captureWarnings(capture=True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(capture=False)
+        root.removeHandler(handler)
+        for logger, handlers, propagates in kept:
+            logger.handlers, logger.propagate = handlers, propagates
 
 
 def _descriptors(limit: int) -> int:

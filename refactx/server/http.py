@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from refactx.decoding.markers import TEXT
 from refactx.errors import (
     DatabaseError,
     IndexChangedError,
@@ -155,14 +156,31 @@ QUIET_SECONDS, MOST_REPORTS = 60.0, 1000
 """How long a report is not repeated, and how many reports are remembered for that."""
 
 
-class RequestLog:
-    """Lines of JSON on a stream, by default standard error."""
+_QUOTED = re.compile(
+    r"""(?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|(?<!\w)"(?:[^"\\]|\\.)*"(?!\w)|`[^`]*`|“[^”]*”|<[^<>]*>""", re.DOTALL
+)
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream
+
+def without_quotes(message: str) -> str:
+    """Return a message without what stands in quotes, which may be of the texts that clients send.
+
+    >>> without_quotes("no thing is called 'Ann Lee': the query's <Ann Lee> has no facts")
+    "no thing is called '…': the query's <…> has no facts"
+    """
+    return _QUOTED.sub(lambda match: f"{match[0][0]}…{match[0][-1]}", message)
+
+
+class RequestLog:
+    """Lines of JSON on a stream, by default standard error. `has_texts`: whether they may have texts of clients."""
+
+    def __init__(self, stream: TextIO | None = None, *, has_texts: bool = False) -> None:
+        self._stream, self.has_texts = stream, has_texts
 
     def request(self, number: str, scope: Scope, status: int, seconds: float, fields: Mapping[str, Any]) -> None:
-        """Write the line of a request. The query of its address is left out: it may have a question."""
+        """Write the line of a request. The query of its address is left out: it may have a question; so is what an error
+        quotes, unless the log may have texts."""
+        if "error" in fields and not self.has_texts:
+            fields = {**fields, "error": without_quotes(str(fields["error"]))}
         self.write(
             "request",
             id=number,
@@ -196,6 +214,8 @@ class LogHandler(logging.Handler):
         try:
             fields: dict[str, Any] = {"level": record.levelname.lower(), "source": record.name}
             fields["message"] = without_password(record.getMessage())
+            if not self._log.has_texts and (text := getattr(record, TEXT, "")):
+                fields["message"] = fields["message"].replace(repr(text), "…").replace(text, "…")
             error = record.exc_info[1] if record.exc_info else None
             report, now = (record.name, fields["message"], repr(error)), time.monotonic()
             moment, repeated = self._last.get(report, (-QUIET_SECONDS, 0))
@@ -208,7 +228,10 @@ class LogHandler(logging.Handler):
             if repeated:
                 fields["repeated"] = repeated
             if record.exc_info:
-                fields["trace"] = without_password(logging.Formatter().formatException(record.exc_info))
+                trace = without_password(logging.Formatter().formatException(record.exc_info))
+                lines = trace.split("\n")  # an indented one is of the code
+                shown = (one if self._log.has_texts or one[:1] == " " else without_quotes(one) for one in lines)
+                fields["trace"] = "\n".join(shown)
             self._log.write("log", **fields)
         except Exception:
             self.handleError(record)
@@ -437,15 +460,19 @@ class Gate:
 
 _UNSAID = frozenset({"/mcp"})
 """Routes that do not say that they have answered."""
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]@/\s]*))(?::\d*)?")
 _METHODS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"})
 
 
 def _host(header: str) -> str:
     """Return the name in a `Host` header without the port.
 
+    Of a header that is no name and port, it returns all, which is no name of ours.
+
     >>> _host("127.0.0.1:8000"), _host("[::1]:8000"), _host("LOCALHOST")
     ('127.0.0.1', '::1', 'localhost')
+    >>> _host("[::1].evil"), _host("localhost:80:80"), _host("localhost:evil")
+    ('[::1].evil', 'localhost:80:80', 'localhost:evil')
     """
-    if header.startswith("["):
-        return header[1:].partition("]")[0].lower()
-    return header.partition(":")[0].lower()
+    match = _HOST.fullmatch(header)
+    return (match[1] or match[2]).lower() if match else header

@@ -28,7 +28,7 @@ from refactx.ask.queries import EXAMPLE, Replies
 from refactx.errors import RefactxError
 from refactx.index.index import Index
 from refactx.mcp import Answered, answered, fact_server, http_app, sparql_result
-from refactx.server.http import ApiError, Slot, api_error, bad_request
+from refactx.server.http import ApiError, Slot, api_error, bad_request, without_quotes
 from refactx.server.metrics import CONTENT_TYPE, JoinedMetrics
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonReply, JsonRoute, gone, last_of, note, sse, streamed
@@ -492,5 +492,7 @@ def _safe() -> Iterator[None]:
     except Exception as error:
         found = api_error(error)
         if found.reason != str(found):
-            _log.warning("a tool failed: %s", found.reason, exc_info=error if found.status == 500 else None)
+            _log.warning(
+                "a tool failed: %s", without_quotes(found.reason), exc_info=error if found.status == 500 else None
+            )
         raise RefactxError(str(found)) from None

@@ -1,14 +1,15 @@
 """A model on a server: parameters that it refuses, and attempts that fail."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from support.server.liar import Liar, bomb, dripping, endless, liar
 from support.sparql.text_models import ChatStub, chat_stub
 
 from refactx.ask.chat import ChatServer, ServerRole
-from refactx.errors import InputError, ModelError
+from refactx.errors import InputError, ModelError, ModelServerError
 
 ROLE = ServerRole(name="the model", option="--model-url", key="REFACTX_MODEL_KEY", extra="sparql")
 SAID = [{"role": "system", "content": "Write SPARQL."}, {"role": "user", "content": "Who?"}]
@@ -38,7 +39,7 @@ def sent(request: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in request.items() if name not in ("messages", "model")}
 
 
-def test_a_parameter_that_is_refused_is_sent_no_more(server: ChatStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_parameter_that_is_refused_is_sent_no_more(server: ChatStub, caplog: pytest.LogCaptureFixture) -> None:
     server.refuses = new_model
     model = ChatServer("m", server.url, ROLE)
     assert model.generate(SAID, 7) == "reply to Who?"
@@ -49,7 +50,7 @@ def test_a_parameter_that_is_refused_is_sent_no_more(server: ChatStub, capsys: p
     ]
     model.generate(SAID, 8)
     assert [sent(request) for request in server.requests[3:]] == [{"max_completion_tokens": 8}]
-    assert capsys.readouterr().err == "refactx: m takes no temperature: its replies may vary\n"
+    assert caplog.messages == ["m takes no temperature: its replies may vary"]
 
 
 @pytest.mark.parametrize(
@@ -91,18 +92,18 @@ def test_what_is_refused_whatever_is_sent_ends_with_the_servers_words(
     assert len(server.requests) == requests
 
 
-def test_each_attempt_that_fails_is_told(server: ChatStub, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_attempt_that_fails_is_told(server: ChatStub, caplog: pytest.LogCaptureFixture) -> None:
     server.status = 503
     with pytest.raises(ModelError):
         ChatServer("m", server.url, ROLE, retries=1).generate(SAID, 7)
-    assert capsys.readouterr().err.splitlines() == [
-        f"refactx: the model at {server.url}: attempt {number} of 2 failed (status 503)" for number in (1, 2)
+    assert caplog.messages == [
+        f"the model at {server.url}: attempt {number} of 2 failed (status 503)" for number in (1, 2)
     ]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
 def test_a_port_of_this_machine_where_nothing_listens_is_told_at_once(
-    host: str, capsys: pytest.CaptureFixture[str]
+    host: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -111,7 +112,7 @@ def test_a_port_of_this_machine_where_nothing_listens_is_told_at_once(
             ModelError, match=r"cannot be reached: check --model-url and that it runs \(Connection refused\)"
         ):
             model.generate(SAID, 7)
-    assert not capsys.readouterr().err
+    assert not caplog.messages
 
 
 @pytest.mark.parametrize(
@@ -121,3 +122,49 @@ def test_a_port_of_this_machine_where_nothing_listens_is_told_at_once(
 def test_what_is_no_url_is_told(url: str) -> None:
     with pytest.raises(InputError, match="not the URL of a server"):
         ChatServer("m", url, ROLE)
+
+
+@pytest.mark.parametrize(
+    ("lie", "expected"),
+    [
+        (endless, "answered with more than 16 MiB"),
+        (bomb, "answered with more than 16 MiB"),
+        (dripping, "did not end within 0.5 seconds"),
+    ],
+)
+def test_a_reply_has_bounds(lie: Callable[[Liar], None], expected: str) -> None:
+    with liar(lie) as (url, _), pytest.raises(ModelServerError, match=expected) as raised:
+        ChatServer("m", url, ROLE, retries=0, seconds=0.5 if lie is dripping else 60).generate(SAID, 7)
+    assert raised.value.status in (502, 504)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_stays_at_the_server(status: int) -> None:
+    def answer(request: Liar) -> None:
+        request.begin()
+        request.wfile.write(b'{"choices": [{"message": {"content": "Juneau"}, "finish_reason": "stop"}]}')
+
+    def moved(request: Liar) -> None:
+        if request.path.startswith("/v2"):
+            answer(request)
+        else:
+            request.begin(status, Location=f"/v2{request.path}")
+
+    with liar(answer) as (other, taken):
+        elsewhere = f"{other}/chat/completions"
+        expected = f"redirects to another server, {other.removesuffix('/v1')}: give"
+        with (
+            liar(lambda request: request.begin(status, Location=elsewhere)) as (url, _),
+            pytest.raises(ModelServerError, match=expected),
+        ):
+            ChatServer("m", url, ROLE, key="secret").generate(SAID, 7)
+        assert not taken
+    with liar(moved) as (url, keys):
+        if status in (307, 308):  # others turn a POST into a GET
+            assert ChatServer("m", url, ROLE, key="secret").generate(SAID, 7) == "Juneau"
+            assert keys == ["Bearer secret"] * 2
+    with (
+        liar(lambda request: request.begin(307, Location=request.path)) as (url, _),
+        pytest.raises(ModelServerError, match="redirects more than 5 times"),
+    ):
+        ChatServer("m", url, ROLE).generate(SAID, 7)

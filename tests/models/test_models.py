@@ -220,6 +220,32 @@ def test_an_encoder_decoder_model_is_refused(tmp_path: Path) -> None:
         load_model(str(tmp_path))
 
 
+EVIL = {
+    "config.json": {
+        "model_type": "evil",
+        "architectures": ["Evil"],
+        "auto_map": {
+            "AutoConfig": "evil.Evil",
+            "AutoModelForCausalLM": "evil.Evil",
+            "AutoTokenizer": ["evil.Evil", None],
+        },
+    },
+    "tokenizer_config.json": {"tokenizer_class": "Evil", "auto_map": {"AutoTokenizer": ["evil.Evil", None]}},
+}
+
+
+@pytest.mark.parametrize("load", ["load_model", "load_tokenizer", "load_chat_tokenizer"])
+def test_code_in_a_models_folder_is_not_run_whatever_standard_input_says(tmp_path: Path, load: str) -> None:
+    for name, document in EVIL.items():
+        (tmp_path / name).write_text(json.dumps(document))
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Evil: pass\n")
+    code = f"from refactx.models.loading import {load}; {load}({str(tmp_path)!r})"
+    run = subprocess.run([sys.executable, "-c", code], input="y\n" * 9, capture_output=True, text=True, check=False)
+    assert "ModelError" in run.stderr
+    assert "comes with Python code of its own, which refactx does not run" in run.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_unknown_names_are_reported_in_one_sentence(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()

@@ -194,3 +194,8 @@ def test_requests_are_logged_and_counted_without_what_was_asked(served: Running)
 
 def test_an_index_in_no_database_has_no_tools(tiny: Running) -> None:
     assert initialize(tiny).status_code == 404
+
+
+def test_a_stream_that_nothing_comes_from_is_refused(served: Running) -> None:
+    reply = served.get("/mcp", headers={"Accept": "text/event-stream"})
+    assert (reply.status_code, reply.headers["allow"]) == (405, "POST")

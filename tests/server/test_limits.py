@@ -7,6 +7,7 @@ import re
 import resource
 import socket
 import threading
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -19,6 +20,7 @@ from support.server.running import Gate, Running, asker_alone, eventually, runni
 
 from refactx.errors import DatabaseError, InputError
 from refactx.server import Availability, ServerOptions
+from refactx.server.app import reported
 from refactx.server.http import ApiError, LogHandler, RequestLog
 
 BODY = {"model": "tiny", "messages": said("hello Fact:"), "max_tokens": 40}
@@ -166,6 +168,8 @@ def test_a_page_of_another_site_cannot_reach_it_by_a_name_of_its_own() -> None:
             assert refused.status_code == 403
             assert server.url in message
             assert "--allow-host evil.example," in message
+        for host in ("[127.0.0.1].evil", "[::1]x", "localhost:80:80", "localhost:evil", "a@localhost", "local host"):
+            assert server.get("/health", headers={"Host": host}).status_code == 403
         assert server.get("/v1/models", headers={"Host": "localhost:1"}).status_code == 200
         headers = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
         reply = httpx2.options(f"{server.url}/v1/models", headers=headers)
@@ -265,26 +269,15 @@ def test_a_reply_that_nobody_reads_ends_its_connection(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"])
 def test_connections_that_ask_nothing_make_room_for_others(data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (32, 32))
-    with running() as server, ExitStack() as stack, capture(server) as log:
+    with running() as server, ExitStack() as stack, reported(RequestLog(server.log)):
         for _ in range(60):
             stack.enter_context(connected(server, data))
         assert server.get("/health").status_code == 200
         assert len(server.server.server_state.connections) <= 16
-    reports = [line for line in map(json.loads, log.getvalue().splitlines()) if line["event"] == "log"]
+    reports = [line for line in map(json.loads, server.log.getvalue().splitlines()) if line["event"] == "log"]
     assert [line["message"] for line in reports] == [
         "there are 16 connections, as many as can be: the oldest are closed"
     ]
-
-
-@contextmanager
-def capture(server: Running) -> Iterator[io.StringIO]:
-    """The log of a server, with what libraries report."""
-    handler = LogHandler(RequestLog(server.log))
-    logging.getLogger().addHandler(handler)
-    try:
-        yield server.log
-    finally:
-        logging.getLogger().removeHandler(handler)
 
 
 def test_a_report_that_is_repeated_has_one_line_and_no_line_ends() -> None:
@@ -296,6 +289,50 @@ def test_a_report_that_is_repeated_has_one_line_and_no_line_ends() -> None:
     lines = stream.getvalue().splitlines()
     assert [json.loads(line)["message"] for line in lines] == ["x\n\x1b[31m\x9b", "y"]
     assert stream.getvalue().replace("\n", "").isprintable()
+
+
+SECRET = "my uncle's diagnosis"
+
+
+def ask_about_secrets(server: Running) -> None:
+    """Send a text in each place that errors quote."""
+    server.post("/v1/chat/completions", {**BODY, "model": SECRET})
+    server.post("/v1/completions", {"model": "tiny", "prompt": f"Fact: <{SECRET}", "max_tokens": 3})
+    server.post("/v1/query", {"query": f"count <{SECRET}> <p>"})
+    server.post("/v1/sparql", {"query": f"SELECT ?x {{ <{SECRET}> <p> ?x }}"})
+    server.post("/v1/facts/check", {"facts": SECRET})
+    server.get("/v1/facts", params={"subject": SECRET})
+    assert eventually(lambda: len(server.requests) == 6)
+
+
+def test_texts_stay_out_of_the_log_unless_it_should_have_them() -> None:
+    with running() as server, reported(RequestLog(server.log)):
+        ask_about_secrets(server)
+        logging.getLogger("x").error("failed", exc_info=ValueError(f"no such thing: {SECRET!r}"))
+        assert "diagnosis" not in server.log.getvalue()
+        assert {"error", "trace"} <= {
+            key for line in map(json.loads, server.log.getvalue().splitlines()) for key in line
+        }
+    stream = io.StringIO()
+    with running() as server, reported(RequestLog(stream, has_texts=True)):
+        server.post("/v1/completions", {"model": "tiny", "prompt": f"Fact: <{SECRET}", "max_tokens": 3})
+    assert "diagnosis" in stream.getvalue()
+
+
+def test_warnings_of_libraries_are_lines_of_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    logger, stream = logging.getLogger("with_a_handler"), io.StringIO()
+    logger.propagate = False
+    logger.addHandler(logging.StreamHandler())
+    with reported(RequestLog(stream)):
+        warnings.warn("first", stacklevel=1)
+        logger.warning("second")
+    messages = [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
+    assert "first" in messages[0]
+    assert messages[1:] == ["second"]
+    assert not capfd.readouterr().err
+    assert logger.handlers
+    assert not logger.propagate
+    logger.handlers.clear()
 
 
 def test_a_client_writes_no_line_ends_and_no_long_paths_into_the_log() -> None:

@@ -6,6 +6,7 @@ Each fault of a server is an error of one line, which names the server without i
 import json
 import logging
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -151,7 +152,8 @@ class Connection:
 
         try:
             with self._client.stream(method, path.lstrip("/"), json=body) as reply:
-                response = _Answer(reply.status_code, reply.headers.get("Retry-After", ""), self._content(reply))
+                content = whole_body(reply, f"the model server {self.shown}", self._seconds)
+                response = _Answer(reply.status_code, reply.headers.get("Retry-After", ""), content)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise TryAgainError(
                 f"the model server {self.shown} cannot be reached ({_reason(error)}): check --model-url and that it runs"
@@ -174,15 +176,23 @@ class Connection:
             raise failed
         return response
 
-    def _content(self, reply: Any) -> bytes:
-        body = bytearray()
-        for part in reply.iter_bytes():
-            body += part
-            if len(body) > MOST_BYTES:
-                raise ModelError(
-                    f"the model server {self.shown} answered with more than {MOST_BYTES >> 20} MiB: check --model-url"
-                )
-        return bytes(body)
+
+def whole_body(reply: Any, server: str, seconds: float, most: int = MOST_BYTES) -> bytes:
+    """Return the body of a reply that is read as it comes. `server`: its name, for messages.
+
+    Raises ModelServerError if it has more than `most` bytes, or has not ended in time.
+    """
+    body, end = bytearray(), time.monotonic() + seconds
+    for part in reply.iter_bytes():
+        body += part
+        if len(body) > most:
+            raise ModelServerError(f"{server} answered with more than {most >> 20} MiB: check its URL")
+        if time.monotonic() > end:
+            raise ModelServerError(
+                f"the answer of {server} did not end within {seconds:g} seconds: check its load",
+                HTTPStatus.GATEWAY_TIMEOUT,
+            )
+    return bytes(body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from support.served import KINDS, WRITING, Stub, serving
+from support.server.liar import bomb, dripping, liar
 from support.tiny_asker import FACTS, LinkedIndex, chat_tokenizer
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
@@ -22,7 +23,7 @@ from refactx.engines.loading import ChatOnlyError, EngineOptions, ServerOptions,
 from refactx.engines.served.connection import Connection
 from refactx.engines.served.model import ServedModel, load_served
 from refactx.engines.served.servers import find_server
-from refactx.errors import InputError, ModelError, RefactxError, TokenizerMismatchError
+from refactx.errors import InputError, ModelError, ModelServerError, RefactxError, TokenizerMismatchError
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 PROMPT = Prompt(system="Be true.")
@@ -212,6 +213,16 @@ def test_a_server_that_does_not_answer_is_an_error(index: LinkedIndex) -> None:
         find_server(Connection(url, wait=0.001))
     with pytest.raises(InputError, match="not the URL"):
         Connection("gpu:8000")
+
+
+def test_an_answer_that_does_not_end_is_an_error() -> None:
+    with liar(dripping) as (url, _), pytest.raises(ModelServerError, match=r"did not end within 0\.5 seconds"):
+        Connection(url, seconds=0.5).post("v1/completions", {})
+
+
+def test_an_answer_that_is_too_large_is_an_error() -> None:
+    with liar(bomb) as (url, _), pytest.raises(ModelServerError, match="answered with more than 256 MiB"):
+        Connection(url).post("v1/completions", {})
 
 
 def test_a_key_is_sent_and_never_logged(
