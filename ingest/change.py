@@ -136,7 +136,12 @@ class _Change:
         with index_change(database, self.index, self.work, self.action) as (connection, entry, folder):
             tables = _tables_of(entry, self.selection.tables)
             inputs = inputs_of(
-                sources, self.wikipedia, self.resources.workers, encoding=tables.encoding, labels=tables.labels
+                sources,
+                self.wikipedia,
+                self.resources.workers,
+                encoding=tables.encoding,
+                labels=tables.labels,
+                base=self.selection.base,
             )
             clock, bars = Clock(), ProgressBars(self.resources.progress)
             index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)

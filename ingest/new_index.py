@@ -298,7 +298,12 @@ def ingest(
     check_name(index)
     tokenizer.check_text()
     inputs = inputs_of(
-        sources, wikipedia, resources.workers, encoding=selection.tables.encoding, labels=selection.tables.labels
+        sources,
+        wikipedia,
+        resources.workers,
+        encoding=selection.tables.encoding,
+        labels=selection.tables.labels,
+        base=selection.base,
     )
     with new_index(database, index, work, replace) as (connection, folder):
         clock = Clock()

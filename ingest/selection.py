@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from refactx.errors import InputError
-from refactx.fact import PAGE_FIELDS, counted
+from refactx.fact import PAGE_FIELDS, counted, visible
 from refactx.ingest.profile import Profile
 from refactx.options import option
 
@@ -136,7 +136,8 @@ class Selection:
     subject as its facts do.
 
     `profile`: how the graph names its things; None: that of Wikidata, or what its triples say. `graphs`: the IRIs of the
-    named graphs that are read; empty: all. `link`: the address of a thing's page (`refactx.fact.page_of`); None:
+    named graphs that are read; empty: all. `base`: the IRI that relative ones begin with; None: the address of their file.
+    `link`: the address of a thing's page (`refactx.fact.page_of`); None:
     Wikidata's page, or the id if that is one.
     `tables`: how tables are read.
 
@@ -157,10 +158,15 @@ class Selection:
     aliases: bool | None = None
     profile: Profile | None = None
     graphs: tuple[str, ...] = ()
+    base: str | None = None
     link: str | None = None
     tables: TableOptions = _USUAL
 
     def __post_init__(self) -> None:
+        if self.base is not None and not re.fullmatch(r'[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>"{}|^`\\]*', self.base):
+            raise InputError(
+                f"--base {visible(self.base)} is no IRI with a scheme: give one such as http://example.org/data/"
+            )
         if self.link is not None and not (re.match(r"https?://", self.link) and PAGE_FIELDS.search(self.link)):
             raise InputError(
                 f"{self.link!r} is no pattern of pages: expected an address with {{id}}, {{local}} or {{label}} in it, such "
@@ -265,6 +271,7 @@ class SourceOptions:
     graphs: tuple[str, ...] = option(
         (), "Only this named graph, or `default`.", metavar="IRI", flag="graph", group=_FACTS
     )
+    base: str | None = option(None, "Of relative IRIs; default: the file's address.", metavar="IRI", group=_FACTS)
     link: str | None = option(
         None, "Pages of things, with {id}, {local} or {label} in it.", metavar="URL", group=_FACTS
     )

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from os import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
+from urllib.parse import quote
 
 import pyarrow as pa
 import rapidgzip
@@ -191,7 +192,8 @@ class Source:
 
     `expected`: what it should hold, for the error if it is empty; by default the format that its name says. `encoding`:
     of its text; None: UTF-8. `stream`: a file object to read in place of standard input, with its `name`. `is_labels`:
-    it has the labels of the entities of an edge list.
+    it has the labels of the entities of an edge list. `base`: the IRI that relative ones in RDF begin with; None: the
+    address of the file.
     """
 
     def __init__(
@@ -203,8 +205,9 @@ class Source:
         encoding: str | None = None,
         stream: tuple[str, BinaryIO] | None = None,
         is_labels: bool = False,
+        base: str | None = None,
     ) -> None:
-        self.path, self._workers = path, workers
+        self.path, self._workers, self._base = path, workers, base
         self._expected, self._encoding, self.is_labels = expected, encoding, is_labels
         self.is_standard_input = path == STANDARD_INPUT
         self.name = "standard input" if self.is_standard_input else str(path)
@@ -226,6 +229,21 @@ class Source:
     def table(self) -> str:
         """The name of a table: that of the file without its endings."""
         return self.path.name.partition(".")[0]
+
+    @property
+    def base(self) -> str:
+        """The IRI that relative ones in its RDF begin with: the one given, or the address of the file as it is without
+        compression, so that an archive says what its file says. A stream has no address but its name.
+
+        >>> Source(Path("/data/people.ttl.gz")).base, Source(STANDARD_INPUT).base
+        ('file:///data/people.ttl', 'file:///dev/stdin')
+        """
+        if self._base is not None:
+            return self._base
+        if self.is_standard_input:
+            return "file:///dev/stdin" if self._stream is None else f"file:///{quote(self.name, safe='')}"
+        path = self.path.resolve()
+        return (path.with_suffix("") if path.suffix.lower() in SUFFIXES else path).as_uri()
 
     @property
     def size(self) -> int | None:
@@ -448,10 +466,11 @@ def inputs_of(
     *,
     encoding: str | None = None,
     labels: Sequence[str] = (),
+    base: str | None = None,
 ) -> Inputs:
     """Return files as sources, which `workers` threads decompress; sources that are open already stay.
 
-    `encoding`: of their text. `labels`: files of labels.
+    `encoding`: of their text. `labels`: files of labels. `base`: of their relative IRIs.
 
     Raises InputError if there is no source, or if standard input (`-`) is given more than once.
     """
@@ -464,7 +483,7 @@ def inputs_of(
             Source(page, workers, "the dump of table page"),
             Source(page_props, workers, "the dump of table page_props"),
         )
-    files = [one if isinstance(one, Source) else Source(one, workers, encoding=encoding) for one in sources]
+    files = [one if isinstance(one, Source) else Source(one, workers, encoding=encoding, base=base) for one in sources]
     texts = [Source(Path(path), workers, "labels of entities", encoding=encoding, is_labels=True) for path in labels]
     inputs = Inputs((*files, *texts), dumps)
     if sum(source.address == str(STANDARD_INPUT) for source in inputs.all) > 1:
@@ -475,34 +494,42 @@ def inputs_of(
 class BlockStream(io.RawIOBase):
     """A file object that reads the blocks of a source (`Source.blocks`) once, without a leading byte-order mark.
 
-    `error`: the exception that the blocks raised (for a truncated archive, say). `read` raises it too, but the library
-    that calls `read` may raise its own instead.
+    `by_line`: a read returns no more than a line, so that `line`, the number of the line of which bytes were read last,
+    says how far a library has come. `error`: the exception that the blocks raised (for a truncated archive, say). `read`
+    raises it too, but the library that calls `read` may raise its own instead.
     """
 
-    def __init__(self, blocks: Generator[bytes, None, None]) -> None:
+    def __init__(self, blocks: Generator[bytes, None, None], *, by_line: bool = False) -> None:
         super().__init__()
-        self._blocks = blocks
-        self._held = memoryview(b"")
+        self._blocks, self.by_line = blocks, by_line
+        self._block, self._at = b"", 0
         self._begun = False
+        self.line = 1
+        self._ends_line = False
         self.error: Exception | None = None
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return up to `size` bytes, fewer only at the end of a block; without a size all that is left."""
+        """Return up to `size` bytes, fewer only at the end of a block or, by line, of a line; without a size all that is
+        left."""
         if size is None or size < 0:
             return b"".join(iter(lambda: self.read(1 << 20), b""))
-        if not self._held:
+        if self._at == len(self._block):
             try:
-                block = next(self._blocks, b"")
+                self._block, self._at = next(self._blocks, b""), 0
             except Exception as error:
                 self.error = error
                 raise
-            self._held = memoryview(block if self._begun else block.removeprefix(b"\xef\xbb\xbf"))
-            self._begun = True
-        piece = bytes(self._held[:size])
-        self._held = self._held[size:]
+            if not self._begun:
+                self._block, self._begun = self._block.removeprefix(BYTE_ORDER_MARK), True
+        end = min(self._at + size, len(self._block))
+        if self.by_line:
+            end = self._block.find(b"\n", self._at, end) + 1 or end
+            self.line += self._ends_line
+            self._ends_line = self._block.endswith(b"\n", self._at, end)
+        piece, self._at = self._block[self._at : end], end
         return piece
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]

@@ -30,6 +30,7 @@ from tqdm import tqdm
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part, visible
 from refactx.ingest.parsers.graph import parse_triples
+from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.ntriples import (
     NOT_NTRIPLES,
     common_statements,
@@ -80,6 +81,7 @@ _JSON_LD = re.compile(rb'"@(?:context|id|graph|type|value)"')
 _GRAPH = re.compile(rb"(?i:\s*GRAPH\s|.*\{\s*$)")
 _FACT = re.compile(rb"\s*<.+>\s+<.+>\s+<.+>\s*\.?\s*")
 _WORD = re.compile(rb"\w+")
+_STAR = re.compile(r"<<|\{\|")  # of RDF-star: such a line in N-Triples is malformed, and makes no Turtle of the others
 _PARQUET = b"PAR1"
 _RDF_FORMATS: tuple[Format, ...] = ("N-Triples", "N-Quads", "Turtle", "TriG", "N3", "RDF/XML", "JSON-LD")
 _PARTS: dict[Format, tuple[Format, ...]] = {
@@ -97,7 +99,6 @@ _GRAPH_TABLE = re.compile(rb'(?i)(?:^|[,;\t|"])(?:[\w ]*:(?:ID|START_ID|END_ID)\
 _GRAPHML = re.compile(rb"<(?:[\w.-]+:)?graphml[\s/>]")
 _HEADER_BYTES = 4096
 _TRIED_LINES = 1000
-_TRIED_BYTES = 4 << 20
 
 
 def format_of(source: Source, tables: TableOptions = DEFAULT_SELECTION.tables) -> Format:
@@ -186,7 +187,7 @@ def _syntax_of(start: bytes) -> Format | None:
     lines = find_lines(text if text.endswith(b"\n") else text + b"\n")
     others = np.setdiff1d(np.arange(len(lines.starts)), common_statements(lines).line).tolist()
     written = ((at, text[lines.starts[at] : lines.ends[at]].decode()) for at in others)
-    at = next((at for at, line in written if parse_line(line) is None and empty_line(line) is None), None)
+    at = next((at for at, line in written if not (parse_line(line) or empty_line(line) or _STAR.search(line))), None)
     if at is None:
         return "N-Triples"
     tried = text[lines.starts[at] :].split(b"\n", _TRIED_LINES)[:_TRIED_LINES]
@@ -201,10 +202,13 @@ def _syntax_of(start: bytes) -> Format | None:
 
 
 def _lines_read(text: bytes, form: pyoxigraph.RdfFormat, *, lenient: bool) -> float:
-    """Return how many lines of a text can be read in a syntax before an error."""
+    """Return how many lines of a text can be read in a syntax before an error; none if it is nested too deep."""
     try:
+        text = b"".join(within_bounds(iter([text]), "Turtle", ""))
         for _ in pyoxigraph.parse(text, format=form, lenient=lenient):
             pass
+    except InputError:
+        return 0
     except SyntaxError as error:
         return (error.lineno or 1) - 1
     return math.inf
@@ -510,10 +514,9 @@ def recognised(inputs: Inputs, selection: Selection, index: str | None) -> Selec
     for source in inputs.sources:
         if source.is_labels:
             continue
-        start = source.first_lines()
         form = format_of(source, selection.tables)
         if form in RDF_KINDS:
-            return replace(selection, profile=recognise_profile(first_triples(start[:_TRIED_BYTES], form)))
+            return replace(selection, profile=recognise_profile(first_triples(source, form)))
     return selection
 
 
@@ -523,14 +526,17 @@ OTHER_GRAPH = (
 )
 
 
-def published_quads(paths: Sequence[Path]) -> Iterator[pyoxigraph.Quad]:
-    """Yield the quads of files of RDF as they are. Raises InputError if one is not RDF, and as `Source.blocks` does."""
+def published_quads(paths: Sequence[Path], base: str | None = None) -> Iterator[pyoxigraph.Quad]:
+    """Yield the quads of files of RDF as they are; `base`: of relative IRIs, if not the address of the file.
+
+    Raises InputError if one is not RDF, and as `Source.blocks` does.
+    """
     for path in paths:
-        source = Source(path)
+        source = Source(path, base=base)
         form = format_of(source)
         if form not in RDF_KINDS:
             raise InputError(f"{source.name} is {form}: expected RDF, such as Turtle or N-Triples")
-        yield from quads_of(source, form)
+        yield from quads_of(source, form, rename=True)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -22,18 +22,27 @@ from numpy.typing import NDArray
 from refactx.entity_ids import entity_number, entity_numbers
 from refactx.ingest.parsers.parsed import Parsed, decode_lines, fault, not_utf8
 
+_TAGGED = r"http://www\.w3\.org/1999/02/22-rdf-syntax-ns#(?:langString|dirLangString)"
+"""The datatypes of literals with a language, which no literal has without one."""
 _ESCAPE = r"\\(?:[tbnrf\"'\\]|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8})"
 _IRI = r'<([A-Za-z][A-Za-z0-9+.\-]*:[^\x00-\x20<>"{}|^`\\]*(?:\\u[0-9A-Fa-f]{4}[^\x00-\x20<>"{}|^`\\]*)*)>'
 _BAD_IRI = re.compile(
     r'[^"]*?(<[A-Za-z][A-Za-z0-9+.\-]*:(?:[^\x00-\x20<>"{}|^`\\]|\\u)*+([\x00-\x20<"{}|^`\\])[^<>]*>)'
 )
-_BLANK = r"(_:\w(?:[\w.\-:\u00b7]*[\w\-:\u00b7])?)"
+_FIRST = (
+    r"\w\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c\u200d\u2070-\u218f\u2c00-\u2fef"
+    r"\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
+)
+_LATER = rf"{_FIRST}\-:\u00b7\u0300-\u036f\u203f\u2040"
+_BLANK = rf"(_:[{_FIRST}](?:[{_LATER}.]*[{_LATER}])?)"
+"""Labels as N-Triples has them: marks, vowels and joiners count as letters. A colon is one of its version 1.1."""
+_TAG = r"@([a-zA-Z]{1,8}(?:-[a-zA-Z0-9]+)*)(?:--(?:ltr|rtl))?"
 _LITERAL = (
     rf'"([^"\\\n\r]*(?:{_ESCAPE}[^"\\\n\r]*)*)"'
-    rf"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)(?:--[a-zA-Z]+)?|[ \t]*\^\^[ \t]*{_IRI})?"
+    rf"(?:{_TAG}|[ \t]*\^\^[ \t]*(?!<{_TAGGED}>){_IRI})?"
 )
 _START = rf"[ \t]*(?:{_IRI}|{_BLANK})[ \t]*{_IRI}[ \t]*(?:{_IRI}|{_BLANK}|{_LITERAL})[ \t]*"
-_TERM = re.compile(rf"<<\(?{_START}\)?>>")  # RDF 1.2 has <<( ... )>> as object, RDF-star also << ... >> as subject
+_TERM = re.compile(rf"<<\({_START}\)>>(?=[ \t]*(?:\.|\)>>))")  # the object of a triple, or of a term
 _NESTED_TERMS = 8
 TRIPLE_TERM = "refactx:triple-term"
 """What stands for a triple term in a triple, as an IRI."""
@@ -145,6 +154,8 @@ def _fault_of(line: str) -> str:
         iri, bad = match.groups()
         what = "a space" if bad == " " else repr(bad)
         return fault(f"an IRI has {what} in it (write %{ord(bad):02X})", iri)
+    if "<<" in line:
+        return fault("a triple within a triple has to be its object, as <<( ... )>>", line)
     return fault("not a triple", line)
 
 
@@ -210,7 +221,7 @@ _ESCAPES = (
     r"|U000[1-9A-Fa-f][0-9A-Fa-f]{4}|U0010[0-9A-Fa-f]{4})"
 )
 _ESCAPED_TEXT = rf'^"(?:[^"\\\r]|{_ESCAPES})*"$'
-_SUFFIX = re.compile(r"(?:@([a-zA-Z]+(?:-[a-zA-Z0-9]+)*)(?:--[a-zA-Z]+)?|\^\^<(http://[A-Za-z0-9:/.#_-]+)>)?")
+_SUFFIX = re.compile(rf"(?:{_TAG}|\^\^<(?!{_TAGGED}>)(http://[A-Za-z0-9:/.#_-]+)>)?")
 _PREDICATE = re.compile(r"<([A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*)>")
 
 

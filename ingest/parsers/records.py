@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 from refactx.entity_ids import other_number
 from refactx.errors import InputError
 from refactx.fact import clean_part, cut_part, visible
+from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.parsed import (
     COLUMNS,
     DESCRIPTION,
@@ -423,7 +424,7 @@ def parse_json(source: Source, selection: Selection, advance: Callable[[int], ob
         yield _json_array(source, selection, advance)
         return
     line = 1
-    for block in utf8_blocks(source, advance):
+    for block in within_bounds(utf8_blocks(source, advance), "JSON lines", source.name):
         rows = _JsonRows(selection, source)
         for number, text in enumerate(decode_lines(block), line):
             if not text.strip():
@@ -441,7 +442,7 @@ def parse_json(source: Source, selection: Selection, advance: Callable[[int], ob
 
 def _json_array(source: Source, selection: Selection, advance: Callable[[int], object]) -> Parsed:
     try:
-        values = json.loads(b"".join(utf8_blocks(source, advance)))
+        values = json.loads(b"".join(within_bounds(utf8_blocks(source, advance), "JSON lines", source.name)))
     except ValueError as error:
         raise InputError(
             f"{source.name} is not JSON ({error}): expected one object a line, or an array of objects"
@@ -574,17 +575,10 @@ def parse_graphml(source: Source, selection: Selection, advance: Callable[[int],
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
     parser.CharacterDataHandler = reader.texts.append
     parser.StartDoctypeDeclHandler = partial(_refuse_document_type, source.name)
-    try:
-        for block in utf8_blocks(source, advance):
-            parser.Parse(block)
-            if len(reader.statements) >= _BATCH:
-                yield reader.take()
-        parser.Parse(b"", True)
-    except expat.ExpatError as error:
-        place = f"{source.name}:{error.lineno}:{error.offset}"
-        raise InputError(
-            f"{place}: this is not XML: {expat.ErrorString(error.code)}: correct the file, or export it again"
-        ) from None
+    for block in within_bounds(utf8_blocks(source, advance), "GraphML", source.name):
+        parser.Parse(block)
+        if len(reader.statements) >= _BATCH:
+            yield reader.take()
     yield reader.take()
 
 

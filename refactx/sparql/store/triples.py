@@ -24,9 +24,10 @@ import math
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import cast
 from urllib.parse import quote, unquote
 
-from pyoxigraph import BlankNode, Literal, NamedNode, Quad, Triple
+from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Triple, parse
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.index import Named
@@ -61,7 +62,7 @@ def entity(id_: str) -> NamedNode:
     >>> entity("Q42").value
     'http://www.wikidata.org/entity/Q42'
     """
-    return NamedNode(entity_iri(id_))
+    return named_node(entity_iri(id_))
 
 
 def property_(id_: str) -> NamedNode:
@@ -70,7 +71,20 @@ def property_(id_: str) -> NamedNode:
     >>> property_("P57").value
     'http://www.wikidata.org/prop/direct/P57'
     """
-    return NamedNode(property_iri(id_))
+    return named_node(property_iri(id_))
+
+
+def named_node(iri: str) -> NamedNode:
+    """Return an IRI of an index as a node, though RFC 3987 may forbid it, as it does `%` that is no escape: dumps have such.
+
+    >>> named_node("http://e.org/100%").value
+    'http://e.org/100%'
+    """
+    try:
+        return NamedNode(iri)
+    except ValueError:
+        (quad,) = parse(f"<{iri}> <urn:x> <urn:x> .", format=RdfFormat.N_TRIPLES, lenient=True)
+        return cast(NamedNode, quad.subject)
 
 
 def own(name: str) -> NamedNode:
