@@ -47,7 +47,9 @@ _WELL_KNOWN = {
     PREFIXES["rdfs"] + "seeAlso": "see also",
 }
 _SLUG = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
-_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=\d)(?=[A-Z][a-z])")
+_PLUS = re.compile(r"(?<=[^\W\d_])\+(?=[^\W\d_])")
+"""A space as forms write it, but not the signs of `C++`."""
+_WORDS = re.compile(r"(?<=[a-z])(?<!Mc)(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=\d)(?=[A-Z][a-z])")
 
 
 def _iris(*names: str) -> tuple[str, ...]:
@@ -185,9 +187,10 @@ def recognise_profile(triples: Iterator[tuple[str, str]]) -> Profile:
 def local_name(iri: str) -> str:
     """Return what an IRI alone is read as: its last part in words; the whole IRI if that has no letter or digit.
 
-    Its last part is what follows `#`, else the last `/`, else the last `:`. `_` and `%20` are spaces; words that are
-    run together are parted (`worksFor`); words beginning with a small letter are in lower case, as predicates are. A
-    number alone is read with the part before it.
+    Its last part is what follows `#`, else the last `/`, else the last `:`. `_`, `%20` and `+` between letters are
+    spaces; words that are run together are parted (`worksFor`), but not those of a name with spaces (`Ann_McAdam`);
+    words beginning with a small letter are in lower case, as predicates are. A number alone is read with the part
+    before it.
 
     >>> [local_name(f"http://example.org/{end}") for end in ("worksFor", "LowerTriassic", "x#Caf%C3%A9_au_lait", "human/1")]
     ['works for', 'Lower Triassic', 'Café au lait', 'human 1']
@@ -199,7 +202,7 @@ def local_name(iri: str) -> str:
     parts = [part for part in re.split(r"[#/:]", re.sub(r"^[A-Za-z][\w+.-]*:(?://[^/#]*)?", "", iri)) if part]
     if not parts:
         return clean_part(unquote(iri))
-    text = unquote(parts[-1])
+    text = unquote(_PLUS.sub(" ", parts[-1]))
     if text.isdigit() and len(parts) > 1:
         text = f"{unquote(parts[-2])} {text}"
     words = in_words(text)
@@ -209,12 +212,14 @@ def local_name(iri: str) -> str:
 def in_words(text: str) -> str:
     """Return a name that a program gave in words.
 
-    >>> [in_words(name) for name in ("worksFor", "official_name_fr", "ISO code")]
-    ['works for', 'official name fr', 'ISO code']
+    >>> [in_words(name) for name in ("worksFor", "official_name_fr", "ISO code", "Ann_McAdam", "AnnMcAdam")]
+    ['works for', 'official name fr', 'ISO code', 'Ann McAdam', 'Ann McAdam']
     """
     if _SLUG.fullmatch(text):
         text = text.replace("-", " ")
-    words = _WORDS.sub(" ", text.replace("_", " ")).split()
+    text = text.replace("_", " ").strip()
+    is_parted = " " in text and text[0].isupper()
+    words = (text if is_parted else _WORDS.sub(" ", text)).split()
     if words and words[0][:1].islower():
         words = [word if word.isupper() or not word[:1].isupper() else word.lower() for word in words]
     return clean_part(" ".join(words))

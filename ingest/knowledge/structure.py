@@ -7,12 +7,13 @@ Triples of a graph say some facts by nodes that are no things. They become claim
 | `:acme :address [ :city :graz ]`: a blank node without a label | `:acme <:address>/<:city> :graz`, a property path |
 | `:p :value [ rdf:value 5 ]` | `:p :value 5` |
 | `:cake :steps (:mix :bake)`: a list | `:cake :steps :mix`, `:bake`, and `:cake <:steps>/rdf:_1 :mix` and so on |
+| `:way :points ((15 47) (14 48))`: lists in it | `:way :points 15` and so on, and `:way <:points>/rdf:_1/rdf:_2 47` and so on |
 | `:Pizza rdfs:subClassOf [ owl:onProperty :topping ; owl:someValuesFrom :Ham ]` | `:Pizza :topping :Ham` |
 | `:p rdfs:range [ owl:unionOf (:A :B) ]` | `:p rdfs:range :A`, `:B` |
 
 A restriction counts that has `owl:someValuesFrom` or `owl:hasValue` and is a superclass of a class, or part of its
-definition (`owl:equivalentClass`, `owl:intersectionOf`). All other triples of lists and classes are left out by reason,
-as those about blank nodes that nothing leads to are.
+definition (`owl:equivalentClass`, `owl:intersectionOf`, or straight on it). All other triples of lists and classes
+are left out by reason, as those about blank nodes that nothing leads to are.
 
 The tables made here, of entities that are not Wikidata's:
 
@@ -38,6 +39,8 @@ from refactx.ingest.work import WorkDatabase
 _MOST_STEPS = 8
 _MOST_PLACES = 100
 """Lists up to this length have claims with the places of their members."""
+_MOST_LISTS = 8
+"""Lists within lists are followed so far."""
 _NAMES = "type first rest nil value subclass equivalent on_property some has_value intersection union one_of inverse_of"
 _N = {name: other_number(getattr(iris, name.upper())) for name in _NAMES.split(" ")}
 _PATHS = pa.schema({"steps": pa.list_(pa.int64()), "entity": pa.int64(), "id": pa.string()})
@@ -61,17 +64,33 @@ WITH RECURSIVE walk AS (
 )
 SELECT w.head, w.place, f.object, f.text, f.kind FROM walk w JOIN claims f ON w.cell = f.subject WHERE f.property = {first}
 """,
+    "heads": """
+SELECT head, max(place) AS length, any_value(uses) AS uses FROM members
+JOIN (SELECT object AS head, count(*) AS uses FROM claims GROUP BY object) USING (head) GROUP BY head
+""",
+    "items": """
+WITH RECURSIVE walk AS (
+    SELECT head, length AS longest, [other] AS steps, object, text, kind, [head] AS lists
+    FROM members JOIN heads USING (head) LEFT JOIN places USING (place)
+    WHERE head IN (SELECT object FROM claims WHERE property NOT IN ({first}, {rest}))
+    UNION ALL
+    SELECT w.head, greatest(w.longest, h.length), list_append(steps, other), m.object, m.text, m.kind,
+        list_append(lists, h.head)
+    FROM walk w JOIN heads h ON w.object = h.head JOIN members m ON m.head = h.head LEFT JOIN places USING (place)
+    WHERE h.uses = 1 AND len(lists) < {most_lists}
+)
+SELECT * FROM walk WHERE object IS NULL OR object <> {nil} AND object NOT IN (SELECT head FROM heads)
+""",
     "flat": """
-SELECT c.* FROM claims c ANTI JOIN members m ON c.object = m.head WHERE property NOT IN ({first}, {rest})
+SELECT c.* FROM claims c ANTI JOIN heads m ON c.object = m.head WHERE property NOT IN ({first}, {rest})
     AND object IS DISTINCT FROM {nil}
 UNION ALL
-SELECT c.subject, c.property, m.object, m.text, m.kind FROM claims c JOIN members m ON c.object = m.head
-WHERE c.property <> {rest}
+SELECT c.subject, c.property, m.object, m.text, m.kind FROM claims c JOIN items m ON c.object = m.head
+WHERE c.property NOT IN ({first}, {rest})
 """,
     "placed": """
-SELECT c.subject, c.property, m.place, m.object, m.text, m.kind FROM claims c JOIN members m ON c.object = m.head
-JOIN (SELECT head FROM members GROUP BY head HAVING max(place) BETWEEN 2 AND {places}) USING (head)
-WHERE c.property NOT IN {structure} AND c.subject NOT IN (SELECT entity FROM blanks)
+SELECT c.subject, c.property, m.steps, m.object, m.text, m.kind FROM claims c JOIN items m ON c.object = m.head
+WHERE longest BETWEEN 2 AND {places} AND c.property NOT IN {structure} AND c.subject NOT IN (SELECT entity FROM blanks)
     AND (m.object IS NULL OR m.object NOT IN (SELECT entity FROM blanks))
 """,
     "class_nodes": """
@@ -81,6 +100,8 @@ SELECT DISTINCT subject AS entity FROM flat SEMI JOIN blanks ON subject = blanks
 WITH whole AS (
     SELECT subject AS class, object AS part FROM flat SEMI JOIN blanks ON object = blanks.entity
     WHERE property IN ({subclass}, {equivalent}) AND subject NOT IN (SELECT entity FROM blanks)
+    UNION SELECT subject, subject FROM flat
+    WHERE property IN ({intersection}, {on_property}) AND subject NOT IN (SELECT entity FROM blanks)
 )
 FROM whole UNION
 SELECT class, i.object FROM whole JOIN flat i ON whole.part = i.subject WHERE i.property = {intersection}
@@ -91,7 +112,8 @@ JOIN flat r ON p.part = r.subject AND r.property = {on_property}
 JOIN flat v ON p.part = v.subject AND v.property IN ({some}, {has_value})
 WHERE v.object IS NULL OR v.object NOT IN (SELECT entity FROM blanks)
 UNION
-SELECT class, {subclass}, part, NULL, NULL FROM class_parts WHERE part NOT IN (SELECT entity FROM blanks)
+SELECT class, {subclass}, part, NULL, NULL FROM class_parts
+WHERE part <> class AND part NOT IN (SELECT entity FROM blanks)
 UNION
 SELECT f.subject, f.property, m.object, m.text, m.kind FROM flat f JOIN flat m ON f.object = m.subject
 WHERE m.property IN ({union}, {one_of}) AND f.property NOT IN {structure} AND f.property <> {subclass}
@@ -117,7 +139,7 @@ SELECT root AS subject, CASE WHEN property = {value} THEN steps ELSE list_append
 FROM paths JOIN plain ON node = subject
 WHERE property <> {type} AND (object IS NULL OR object NOT IN (SELECT entity FROM blanks))
 UNION ALL
-SELECT subject, [property, other] AS steps, object, text, kind FROM placed JOIN places USING (place)
+SELECT subject, list_prepend(property, steps), object, text, kind FROM placed
 """,
 }
 _SHAPED = """
@@ -170,11 +192,11 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
     database.table_of("known_properties", numbers)
     database.table("blanks", _BLANKS)
     before = database.number("SELECT count(*) FROM claims")
-    axioms = 0
+    axioms = nested = 0
     if database.number(
         f"SELECT (SELECT count(*) FROM blanks) + (SELECT count(*) FROM claims WHERE property IN {_STRUCTURE})"
     ):
-        axioms = _shape(database, keep=profile is not None and profile.axioms)
+        axioms, nested = _shape(database, keep=profile is not None and profile.axioms)
     else:
         database.table(
             "path_properties", "SELECT CAST([0] AS BIGINT[]) AS steps, CAST(0 AS BIGINT) AS entity, '' AS id LIMIT 0"
@@ -204,7 +226,7 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
         f"{FIRST_OTHER} THEN (CASE WHEN number & 1 = 1 THEN 'P' ELSE 'Q' END) || (number >> 1) "
         "ELSE (SELECT any_value(e.id) FROM entities e WHERE e.entity = number) END"
     )
-    return _account(database, before, axioms, given)
+    return _account(database, before, (axioms, nested), given)
 
 
 def _check_numbers(database: WorkDatabase) -> None:
@@ -216,36 +238,43 @@ def _check_numbers(database: WorkDatabase) -> None:
         )
 
 
-def _shape(database: WorkDatabase, keep: bool) -> int:
-    """Make the table `shaped`; return how many triples of classes it does not have. `keep`: it has all of them."""
+def _shape(database: WorkDatabase, keep: bool) -> tuple[int, int]:
+    """Make the table `shaped`; return how many triples of classes it does not have, and how many members of lists that are
+    in others too deep, or several times. `keep`: it has all triples of classes."""
     values = {
         **_N,
         "structure": "(0)" if keep else _STRUCTURE,
         "expression": _EXPRESSION,
         "places": _MOST_PLACES,
         "most_steps": _MOST_STEPS,
+        "most_lists": _MOST_LISTS,
     }
     for name, query in _STEPS.items():
-        if name == "folded":
+        if name == "items":
             _make_places(database)
         database.table(name, query.format(**values))
     _make_path_properties(database)
     database.table("shaped", _SHAPED)
-    return database.number(
+    nested = database.number(
+        "SELECT count(*) FROM members WHERE head IN (SELECT object FROM members) "
+        "AND head NOT IN (SELECT unnest(lists) FROM items)"
+    )
+    axioms = database.number(
         f"SELECT count(*) FROM flat LEFT JOIN class_nodes s ON subject = s.entity LEFT JOIN class_nodes o ON object = o.entity "
         f"WHERE property IN {values['structure']} OR s.entity IS NOT NULL OR o.entity IS NOT NULL"
     ) - database.number("SELECT count(*) FROM said")
+    return axioms, nested
 
 
 def _make_places(database: WorkDatabase) -> None:
-    """Make the table `places` of the properties `rdf:_1` and so on that the places of lists need."""
-    most = database.number("SELECT max(place) FROM placed")
+    """Make the table `places` of the properties `rdf:_1` and so on that the places of lists need, and have them and
+    `rdfs:subClassOf` among the ids, for claims that no triple makes."""
+    most = database.number(f"SELECT max(length) FROM heads WHERE length <= {_MOST_PLACES}")
     ids = [f"{_PLACE}{place}" for place in range(1, most + 1)]
-    numbers = pa.array([other_number(id_) for id_ in ids], pa.int64())
-    database.table_of("places", pa.table({"place": pa.array(range(1, most + 1), pa.int64()), "other": numbers}))
-    if ids:
-        database.insert("found", pa.table({"entity": numbers, "id": pa.array(ids, pa.string())}))
-        database.table("found", "SELECT DISTINCT * FROM found")
+    numbers = pa.array([other_number(id_) for id_ in (*ids, iris.SUBCLASS)], pa.int64())
+    database.table_of("places", pa.table({"place": pa.array(range(1, most + 1), pa.int64()), "other": numbers[:most]}))
+    database.insert("found", pa.table({"entity": numbers, "id": pa.array([*ids, iris.SUBCLASS], pa.string())}))
+    database.table("found", "SELECT DISTINCT * FROM found")
 
 
 def _make_path_properties(database: WorkDatabase) -> None:
@@ -274,7 +303,7 @@ def _add_given_names(database: WorkDatabase, profile: Profile | None) -> int:
     return database.number("SELECT count(*) FROM graph_terms") - before
 
 
-def _account(database: WorkDatabase, before: int, axioms: int, given: int) -> GraphShape:
+def _account(database: WorkDatabase, before: int, left_out: tuple[int, int], given: int) -> GraphShape:
     after = database.number("SELECT count(*) FROM graph_claims")
     dropped = Counter[str]()
     notes: tuple[str, ...] = ()
@@ -288,9 +317,9 @@ def _account(database: WorkDatabase, before: int, axioms: int, given: int) -> Gr
         dropped["anonymous node"] = lost
         notes = (f"{lost:,} triples are about blank nodes without a label that no named thing leads to: left out",)
     rest = before - after - lost
-    if axioms > 0:
-        dropped["OWL axiom"] = min(axioms, max(rest, 0))
-        rest -= dropped["OWL axiom"]
+    for reason, count in zip(("OWL axiom", "nested list"), left_out, strict=True):
+        dropped[reason] = min(max(count, 0), max(rest, 0))
+        rest -= dropped[reason]
     dropped["structure"] = max(rest, 0)
     return GraphShape(+dropped, max(-rest, 0) + given, notes, is_empty=False)
 
