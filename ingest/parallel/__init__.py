@@ -1,5 +1,5 @@
-"""Work of an ingest in processes side by side."""
+"""Work in processes of its own: side by side for an ingest, or within limits of memory and seconds."""
 
-from refactx.ingest.parallel.processes import in_processes
+from refactx.ingest.parallel.processes import Process, ProcessEndedError, in_processes, pickled
 
-__all__ = ["in_processes"]
+__all__ = ["Process", "ProcessEndedError", "in_processes", "pickled"]

@@ -1,12 +1,14 @@
 """A function applied to many items in processes side by side: each is a Python that runs `refactx.ingest.parallel.child`.
 
 Parent and child send pickles through pipes: first the function and what all items share, then an item at a time, and for
-each its result, or the error that it ended with. A child whose parent is gone ends after its item.
+each its result, or the error that it ended with. A child whose parent is gone ends after its item. What strangers send is run
+in a process with limits of memory and seconds (`Process`): then neither takes the parent along.
 (`multiprocessing` would run the main module of the user's program again.)
 """
 
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
@@ -41,10 +43,10 @@ def in_processes(
     >>> list(in_processes(operator.mul, 2, [1, 2, 3], 2))
     [2, 4, 6]
     """
-    setup = pickle.dumps((function, shared), pickle.HIGHEST_PROTOCOL)
+    setup = pickled(function, shared)
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(processes))
-        waiting, free, begun = deque[Future[_Result]](), SimpleQueue[_Process](), 0
+        waiting, free, begun = deque[Future[_Result]](), SimpleQueue[Process](), 0
         stack.callback(lambda: [future.cancel() for future in waiting])
 
         def run(item: _Item) -> _Result:
@@ -52,12 +54,16 @@ def in_processes(
             try:
                 result: _Result = process.run(item)
                 return result
+            except ProcessEndedError as error:
+                raise RefactxError(
+                    f"a process of the ingest {error}: if memory is short, give fewer --workers; the same command continues"
+                ) from error
             finally:
                 free.put(process)
 
         for item in items:
             if begun < processes:
-                free.put(stack.enter_context(_Process(setup)))
+                free.put(stack.enter_context(Process(setup)))
                 begun += 1
             waiting.append(pool.submit(run, item))
             if len(waiting) > AHEAD * processes:
@@ -66,45 +72,89 @@ def in_processes(
             yield waiting.popleft().result()
 
 
-class _Process:
-    """A process that runs one item at a time. Use it in a `with` block."""
+class ProcessEndedError(Exception):
+    """A process that ended before its item did. The message is a predicate: `was killed by SIGKILL`."""
 
-    def __init__(self, setup: bytes) -> None:
+
+def pickled(function: Callable[[_Shared, _Item], object], shared: _Shared) -> bytes:
+    """Return what a process is given first: a function of a module, and what all its items share."""
+    return pickle.dumps((function, shared), pickle.HIGHEST_PROTOCOL)
+
+
+ALONE = 5.0
+"""Seconds beyond its time after which a process ends by itself, if its parent is gone."""
+LONGEST = 1e6
+"""The most seconds that the system's timers take."""
+
+
+class Process:
+    """A process that runs one item at a time. Close it, or use it in a `with` block.
+
+    `setup`: its function and what items share (`pickled`); `memory`: the most bytes of its data. With that, what it says on
+    standard error is left out, and it yields to other processes.
+
+    >>> import operator
+    >>> with Process(pickled(operator.mul, 2), memory=1 << 30) as process:
+    ...     process.run(21, seconds=60)
+    42
+    """
+
+    def __init__(self, setup: bytes, memory: int | None = None) -> None:
         self._setup = setup
-
-    def __enter__(self) -> "_Process":
         path = os.pathsep.join(filter(None, sys.path))
         self._process = subprocess.Popen(
             # -P: nothing is imported from the working folder, which may be of others.
-            [sys.executable, "-P", "-m", CHILD],
+            [sys.executable, "-P", "-m", CHILD, *([] if memory is None else [str(memory)])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=None if memory is None else subprocess.DEVNULL,  # a library that is out of memory tells its stack
             env={**os.environ, "PYTHONPATH": path},
         )
+
+    def __enter__(self) -> "Process":
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
         self._process.kill()
         self._process.communicate()
 
-    def run(self, item: object) -> Any:
-        """Return the result of an item. Raises as `in_processes`."""
+    def kill(self) -> None:
+        """Have the process ended, from any thread: `run` raises ProcessEndedError."""
+        self._process.kill()
+
+    def run(self, item: object, seconds: float | None = None) -> Any:
+        """Return the result of an item.
+
+        Raises what the function raises, TimeoutError after some seconds, and ProcessEndedError. After these two, and after
+        an interrupt, the process is of no more use: close it.
+        """
         given, found = self._process.stdin, self._process.stdout
         if given is None or found is None:
             raise ValueError("the process has no pipes")
+        seconds = None if seconds is None else min(seconds, LONGEST)
         try:
-            if self._setup:
-                given.write(self._setup)
-                self._setup = b""
-            pickle.dump(item, given, pickle.HIGHEST_PROTOCOL)
+            given.write(self._setup)
+            self._setup = b""
+            pickle.dump((item, None if seconds is None else seconds + ALONE), given, pickle.HIGHEST_PROTOCOL)
             given.flush()
+            if seconds is not None and not _is_ready(found.fileno(), seconds):
+                raise TimeoutError
             is_right, result = pickle.load(found)  # noqa: S301 (the other end of the pipe is a child)
         except (BrokenPipeError, EOFError, pickle.UnpicklingError) as error:
             status = self._process.wait()
             ended = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-            raise RefactxError(
-                f"a process of the ingest {ended}: if memory is short, give fewer --workers; the same command continues"
-            ) from error
+            raise ProcessEndedError(ended) from error
         if is_right:
             return result
         raise result
+
+
+def _is_ready(file: int, seconds: float) -> bool:
+    """Return whether a file has something to read, or has ended, within some seconds."""
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

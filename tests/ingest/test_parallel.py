@@ -1,15 +1,17 @@
 """Work in processes: results in order, errors of the function, and a process that is killed."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from refactx.errors import RefactxError
-from refactx.ingest.parallel import in_processes
+from refactx.ingest.parallel import Process, ProcessEndedError, in_processes, pickled, processes
 
 
 def divided(shared: int, item: int) -> tuple[float, int]:
@@ -34,6 +36,51 @@ def test_an_error_of_the_function_is_raised() -> None:
 def test_a_killed_process_is_told() -> None:
     with pytest.raises(RefactxError, match="was killed by SIGKILL: if memory is short, give fewer --workers"):
         list(in_processes(divided, 60, [1, 13, 2], 2))
+
+
+def grown(shared: int, item: int) -> int:
+    return len(b"a" * (shared * item))
+
+
+def test_a_process_has_no_more_memory_than_its_limit(capfd: pytest.CaptureFixture[str]) -> None:
+    with Process(pickled(grown, 1 << 20), memory=256 << 20) as process:
+        assert process.run(8) == 8 << 20
+        with pytest.raises(MemoryError):
+            process.run(512)
+        assert process.run(8) == 8 << 20
+
+
+def turns_for_ever(shared: int, item: int) -> None:
+    while item:
+        shared += item
+
+
+def test_a_process_ends_at_its_time() -> None:
+    with Process(pickled(turns_for_ever, 1)) as process:
+        assert process.run(0, seconds=600) is None
+        with pytest.raises(TimeoutError):
+            process.run(1, seconds=0.05)
+
+
+def test_a_process_that_another_thread_kills_is_told() -> None:
+    with Process(pickled(turns_for_ever, 1)) as process:
+        assert process.run(0) is None
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(process.run, 1, 600.0)
+            process.kill()
+            with pytest.raises(ProcessEndedError, match="was killed by SIGKILL"):
+                running.result()
+
+
+def test_a_process_whose_parent_is_gone_ends_by_itself() -> None:
+    """Nobody waits here for the item, and the pipe stays open: its own alarm ends the process."""
+    command = [sys.executable, "-m", "refactx.ingest.parallel.child"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as child:
+        assert child.stdin is not None
+        child.stdin.write(pickled(turns_for_ever, 1) + pickle.dumps((1, 0.01)))
+        child.stdin.flush()
+        assert child.wait(60) == -signal.SIGALRM
 
 
 def test_no_process_is_left_and_none_writes_to_the_terminal(tmp_path: Path) -> None:
