@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from refactx.errors import RefactxError
-from refactx.ingest.parallel import Process, ProcessEndedError, in_processes, pickled, processes
+from refactx.ingest.parallel import Process, ProcessEndedError, in_processes, pickled
 
 
 def divided(shared: int, item: int) -> tuple[float, int]:
