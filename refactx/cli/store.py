@@ -104,6 +104,12 @@ def print_store(report: "StoreReport") -> None:
         f"store of {report.index}: {changed}; it has {counted(report.triples, 'triple')}, {report.size:,} bytes, "
         f"in {report.seconds:.1f} s"
     )
+    if (told := report.published) is not None:
+        added = f"{counted(told.added, 'triple')} of facts and {counted(told.labels, 'label')} of names"
+        click.echo(f"beside the published triples it has {added}, which the files do not have")
+    if told is not None and told.example is not None:
+        (one, other), values = told.example, counted(told.rewritten, "published literal")
+        click.echo(f"{values} got another spelling or datatype of the same value, such as {other} for {one}")
     if report.odd_dates:
         predicate, date = next(iter(report.odd_dates.items()))
         click.echo(f"dates such as {date} of <{predicate}> are no xsd:dateTime: comparisons leave them out")
@@ -146,14 +152,16 @@ def store(context: click.Context) -> None:
 def build(name: str, published: tuple[Path, ...], db: str | None, as_json: bool) -> None:
     """Build the store of index NAME (default: default) anew.
 
-    With --published, queries find the graph as it was published: its named graphs, blank nodes, axioms and datatypes.
+    With --published, queries find the graph as it was published: its named graphs, blank nodes, axioms and datatypes. Numbers
+    and times are kept as values: what then has another spelling is counted.
     """
     from refactx.sparql.store import build_store
 
     def make(index: "Index", **options: Any) -> "StoreReport":
         from refactx.ingest.parsers.formats import published_quads
 
-        return build_store(index, published=lambda: published_quads(published), **options)
+        base = (index.entry.report.get("selection") or {}).get("base")
+        return build_store(index, published=lambda: published_quads(published, base), **options)
 
     _make(make if published else build_store, name, db, as_json)
 

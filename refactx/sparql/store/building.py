@@ -13,8 +13,9 @@ index of the name or is damaged, if too much has changed, or in rare cases in wh
 become other triples (`refactx.sparql.store.building`).
 """
 
+import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -42,11 +43,56 @@ from refactx.sparql.store.folder import (
 from refactx.sparql.store.triples import LABEL, OWN, Triples, entity, literal, odd_date, own, own_names, property_
 from refactx.walks.facts import TreeFacts
 
+_STRING, _INTEGER = Literal("").datatype, Literal(1).datatype
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 BATCH = 8192
 """Facts that become triples together."""
 
 Advance = Callable[[int], object]
 """Called with a number of facts that are done."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Published:
+    """What a store has of a graph as it was published, and beside it.
+
+    `rewritten`: how many of its literals the store gives back in another spelling or datatype of the same value, as it does
+    "007"^^xsd:integer, and `example`: one of them, and what it became; `labels`, `added`: triples that the graph does not
+    have, those that are labels of names and those of facts.
+    """
+
+    rewritten: int = 0
+    example: tuple[str, str] | None = None
+    labels: int = 0
+    added: int = 0
+
+    def watched(self, quads: Iterable[Quad]) -> Iterator[Quad]:
+        """Yield quads, and count the literals that a store gives back otherwise."""
+        quads = iter(quads)
+        while some := list(islice(quads, BATCH)):
+            typed = Counter(
+                quad.object for quad in some if isinstance(quad.object, Literal) and not _stays(quad.object)
+            )
+            stored = _stored(typed)
+            for literal_ in typed.keys() - stored:  # what a store gives back, it gives back as that again
+                self.rewritten += typed[literal_]
+                self.example = self.example or (str(literal_), str(*_stored([literal_])))
+            yield from some
+
+
+_NODE = NamedNode(OWN + "node")
+
+
+def _stays(literal: Literal) -> bool:
+    """Return whether a store gives back a literal as it is, for certain: a text, or a number as people write it."""
+    if literal.datatype == _INTEGER:
+        return _WHOLE.fullmatch(literal.value) is not None
+    return literal.language is not None or literal.datatype == _STRING
+
+
+def _stored(literals: Iterable[Literal]) -> set[Any]:
+    """Return literals as a store gives them back."""
+    return {quad.object for quad in _as_stored(Quad(_NODE, _NODE, one) for one in literals)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +101,8 @@ class StoreReport:
 
     `change`: `built`, `updated`, or `unchanged`; `why`: why it was built anew instead of updated, if so; `added`,
     `removed`: triples, in an update; `triples`: how many it has; `size`: its bytes on disk; `seconds`: what it took;
-    `odd_dates`: by the IRI of the predicate, a date of its triples that is no xsd:dateTime.
+    `odd_dates`: by the IRI of the predicate, a date of its triples that is no xsd:dateTime; `published`: what became of
+    the graph as it was published.
     """
 
     index: str
@@ -69,6 +116,7 @@ class StoreReport:
     removed: int = 0
     why: str = ""
     odd_dates: Mapping[str, str] = field(default_factory=dict)
+    published: "Published | None" = None
 
     def to_json(self) -> dict[str, Any]:
         """Return what the commands print with `--json`."""
@@ -109,13 +157,13 @@ def build_at(
     index.refresh()
     while True:
         mark, odd_dates = index.snapshot.mark, dict[str, str]()
-        store = Store(str(path))
-        store.bulk_extend(published())
+        store, watched = Store(str(path)), Published()
+        store.bulk_extend(watched.watched(published()))
         has_quads = len(store) > 0
         if has_quads and next(store.quads_for_pattern(None, None, None, DefaultGraph()), None) is None:
             store.bulk_extend([Quad(*quad.triple) for quad in store])  # in the default graph too
         triples = all_triples(index, advance, odd_dates)
-        store.bulk_extend(_unpublished(store, triples) if has_quads else triples)
+        store.bulk_extend(_unpublished(store, triples, watched) if has_quads else triples)
         if index.snapshot.mark == mark:
             break
         del store  # the index was compacted, and maybe changed, while it was read
@@ -133,18 +181,24 @@ def build_at(
         folder=str(folder.path),
         why=why,
         odd_dates=odd_dates,
+        published=watched if has_quads else None,
     )
 
 
-def _unpublished(store: Store, triples: Iterable[Quad]) -> Iterator[Quad]:
+def _unpublished(store: Store, triples: Iterable[Quad], count: Published) -> Iterator[Quad]:
     """Yield triples that a graph does not have. A value counts as there if the subject has any by this predicate: facts
     have it as people write it, in one language."""
     for quad in triples:
         known = store.quads_for_pattern(quad.subject, quad.predicate, None, DefaultGraph())
         if isinstance(quad.object, Literal):
-            if not any(isinstance(one.object, Literal) for one in known):
-                yield quad
-        elif quad not in store:
+            is_new = not any(isinstance(one.object, Literal) for one in known)
+        else:
+            is_new = quad not in store
+        if is_new:
+            if quad.predicate == LABEL:
+                count.labels += 1
+            else:
+                count.added += 1
             yield quad
 
 
