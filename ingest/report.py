@@ -8,6 +8,8 @@ from typing import Any
 
 from tqdm import tqdm
 
+from refactx.progress import progress_bar
+
 REPORTED_FAULTS = 10
 """How many malformed lines a report quotes; further ones are only counted."""
 MOST_PROPERTY_ALIASES = 100_000
@@ -126,16 +128,16 @@ def timings(seconds: dict[str, float]) -> dict[str, Any]:
 
 
 class ProgressBars:
-    """Progress bars on standard error, one for each step, if `shown` and if that is a terminal."""
+    """Progress bars (`progress_bar`), one for each step, if `shown`."""
 
     def __init__(self, shown: bool) -> None:
-        self._disable = None if shown else True
+        self._shown = shown
         self._bars: dict[str, tqdm[Any]] = {}
 
     def advance(self, step: str, done: int, total: int) -> None:
         """Move the bar of a step by `done` of `total`; an `Advance`."""
         if step not in self._bars:
-            self._bars[step] = tqdm(total=total, desc=step, unit=" facts", unit_scale=True, disable=self._disable)
+            self._bars[step] = progress_bar(step, total, shown=self._shown, unit=" facts", unit_scale=True)
         self._bars[step].update(done)
 
     def __enter__(self) -> "ProgressBars":

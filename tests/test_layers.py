@@ -35,7 +35,7 @@ LAYERS = """
     tree       sql       prompts    paths
     lazy
     options
-    fact       errors    entity_ids   english
+    fact       errors    entity_ids   english   progress
 """
 INGEST_LAYERS = """
     ingest(the face)

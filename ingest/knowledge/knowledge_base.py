@@ -31,11 +31,12 @@ from refactx.index.names import LITERAL_KINDS
 from refactx.ingest.knowledge.joins import STEPS, join_facts
 from refactx.ingest.knowledge.names import KnownNames, name_entities
 from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, shape_graph
-from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount, progress_bar
+from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount
 from refactx.ingest.parsers.parsed import SCHEMAS
 from refactx.ingest.report import Report
 from refactx.ingest.selection import Selection
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, Tables, WorkDatabase, open_work_database
+from refactx.progress import progress_bar
 
 # The names in facts, and those of the predicates that hubs do not have, so that a change does not call them otherwise.
 # Of the names that the knowledge base has already, only those of predicates whose kind of objects changes.
@@ -90,7 +91,7 @@ def join(
     _make(folder)
     with (
         open_work_database(folder, resources) as database,
-        progress_bar("joining names and facts", STEPS + len(FILES) + 1, resources.progress) as bar,
+        progress_bar("joining names and facts", STEPS + len(FILES) + 1, shown=resources.progress) as bar,
     ):
         for table in SCHEMAS:
             database.view_parquet(table, staged / f"{table}.parquet")

@@ -11,7 +11,6 @@ a missing dot) is parsed in Python, to the same result.
 import itertools
 import math
 import re
-import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,7 +24,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyoxigraph
-from tqdm import tqdm
 
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part, visible
@@ -71,6 +69,7 @@ from refactx.ingest.report import REPORTED_FAULTS
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection, TableOptions
 from refactx.ingest.sources import BYTE_ORDER_MARK, Format, Inputs, RowSource, Source
 from refactx.ingest.work import Resources, WorkDatabase, open_work_database
+from refactx.progress import progress_bar
 
 _IRI = rb"<\w[\w+.-]*:(?://[^<>\s]*|\w[^<>\s]*)>"
 _TRIPLE_LINE = re.compile(rb'\s*(?:%b|_:\S+)\s*%b\s*[<"_].*\.' % (_IRI, _IRI))
@@ -627,7 +626,7 @@ def read_sources(
             work = stack.enter_context(open_work_database(staged, resources))
             opened = [*opened, *_open_dumps(inputs.wikipedia, work, selection)]
         pool = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="stage"))
-        bar = stack.enter_context(progress_bar("reading", total, resources.progress, unit="B", unit_scale=True))
+        bar = stack.enter_context(progress_bar("reading", total, shown=resources.progress, unit="B", unit_scale=True))
         written: Future[None] | None = None
         for source in opened:
             for parsed in _parse(source, strict, bar.update):
@@ -638,11 +637,6 @@ def read_sources(
         if written is not None:
             written.result()
     return account
-
-
-def progress_bar(what: str, total: int | None, progress: bool, **options: Any) -> "tqdm[Any]":
-    """Return a bar on standard error with the remaining time, if `progress` and if that is a terminal."""
-    return tqdm(desc=what, total=total, disable=None if progress else True, file=sys.stderr, **options)
 
 
 def _open_dumps(
