@@ -9,11 +9,13 @@
 
 import io
 import itertools
+import json
 import re
 import sqlite3
+import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,14 +34,18 @@ from refactx.ingest.selection import TABLES, Selection, SourceOptions, TableOpti
 from refactx.ingest.sources import STANDARD_INPUT, BlockStream, RowSource, Source
 from refactx.options import options_of
 from refactx.paths import WORK, refactx_home
+from refactx.progress import told_to
 
 if TYPE_CHECKING:
     from refactx.ingest import ChangeResult, IngestResult
     from refactx.postgres.database import Database
+    from refactx.tokenizer import FactTokenizer
 
 _DATABASE = re.compile(r"(sqlite|postgres(?:ql)?):")
 _ENDPOINT = re.compile(r"https?://", re.IGNORECASE)
 _ROWS = 122_880
+TOLD_SECONDS = 0.2
+"""After which progress is written again."""
 _TRIPLE = ("subject", "predicate", "object")
 
 
@@ -87,6 +93,48 @@ def build_index(
         for note in result.report.notes:
             warnings.warn(note, stacklevel=2)
     return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentTo:
+    """Where files that people send become indexes: the tokenizer and its name, which need no reading, and the database."""
+
+    tokenizer: "FactTokenizer"
+    tokenizer_name: str
+    db: str | None
+
+
+def build_sent(to: SentTo, sent: tuple[Path, str, str]) -> None:
+    """Build an index of a file that somebody sent, given its path, the name of the index, and the column with the names of its
+    rows ("": none); for a process of its own (`refactx.ingest.parallel.Process`).
+
+    The file is in a folder of its own, with nothing else. Beside that, `progress` gets a JSON object with the `stage` and the
+    `fraction` of it that is done (0 to 1, or null). Raises as `build_index`.
+    """
+    path, name, subject = sent
+    folder, last = path.parent.parent, time.monotonic()
+
+    def tell(stage: str, fraction: float | None) -> None:
+        nonlocal last
+        if fraction and time.monotonic() < last + TOLD_SECONDS:
+            return
+        last = time.monotonic()
+        new = folder / "progress.new"
+        new.write_text(json.dumps({"stage": stage, "fraction": None if fraction is None else round(fraction, 3)}))
+        new.replace(folder / "progress")
+
+    given: dict[str, Any] = {"subject": subject} if subject else {}
+    with told_to(tell):  # relative IRIs have no part of a folder that is gone tomorrow
+        build_index(
+            name,
+            path,
+            tokenizer=to,
+            db=to.db,
+            inverse=True,
+            work_dir=folder / "work",
+            base=f"file:///{path.name}",
+            **given,
+        )
 
 
 def keep_examples(database: "Database", name: str) -> None:

@@ -314,22 +314,19 @@ class ServiceOpener:
 
     def uploads(self, pairs: Sequence[Pair], index: "Index") -> "Uploads":
         """Return how files become indexes for the models of an index."""
-        from refactx.build import build_index
+        from refactx.build import SentTo, build_sent
+        from refactx.ingest.parallel import pickled
         from refactx.server.uploads import Uploads
 
         key = next(key for _, _, key in pairs)
         models = [(name, loaded) for name, loaded, other in pairs if other == key]
-
-        def build(path: Path, name: str, subject: str) -> None:
-            given: dict[str, Any] = {"subject": subject} if subject else {}
-            work = path.parent / "work"  # which goes with the file
-            build_index(name, path, tokenizer=index, db=self.db, inverse=True, work_dir=work, **given)
+        to = SentTo(tokenizer=index.tokenizer, tokenizer_name=index.tokenizer_name, db=self.db)
 
         def open_made(name: str) -> list["TextService"]:
             made = open_indexes([name], self.db, self.stack)
             return self.services([(model, loaded, name) for model, loaded in models], made)
 
-        return Uploads(most=self.options.max_upload, build=build, services=open_made)
+        return Uploads(most=self.options.max_upload, build=pickled(build_sent, to), services=open_made)
 
 
 def read_keys(file: Path) -> tuple[str, ...]:

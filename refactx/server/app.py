@@ -361,6 +361,8 @@ class Server(uvicorn.Server):
         making = asyncio.Lock() if self._uploads is None else self._uploads.lock
         while (slots.running or slots.waiting or making.locked()) and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(PAUSE)
+        if self._uploads is not None:
+            self._uploads.close()
         self.should_exit = True
 
     def _warm_up(self) -> None:
@@ -409,6 +411,8 @@ def serve(
         with reported(log):
             Server(services, log, on_start, uploads).run(sockets=[listening])
     finally:
+        if uploads is not None:
+            uploads.close()
         for service in services:
             service.close()
 

@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import os
+import signal
 import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import httpx2
@@ -21,6 +23,8 @@ from refactx.postgres.database import Database
 from refactx.postgres.writing import drop
 
 TABLE = b"name,kind,age\nAnn,dog,3\nBo,cat,4\n"
+ENTITIES = b"".join(b'<!ENTITY a%d "%s">' % (n + 1, b"&a%d;" % n * 20) for n in range(9)).replace(b"&a0;", b"text")
+"""Each is twenty times the one before."""
 TYPE = {"Content-Type": "application/octet-stream"}
 
 
@@ -70,7 +74,7 @@ def test_a_table_becomes_an_index_that_answers(
     server: Running, opener: ServiceOpener, name: str, tmp_path: Path
 ) -> None:
     reply = send(server, TABLE, name=name, file="../pets of us.csv", subject="name")
-    first, last = documents(reply)
+    first, *_, last = documents(reply)
     assert first == {"stage": "reading", "file": "pets_of_us.csv"}
     assert last == {"stage": "ready", "index": name, "facts": 8, "model": "tiny@pets"}  # of 4 cells and 2 rows
     assert reply.text.endswith("data: [DONE]\n\n")
@@ -148,15 +152,93 @@ def test_models_share_what_asks_the_database_about_an_index(opener: ServiceOpene
 def test_files_are_taken_one_by_one_and_an_index_is_made_if_its_client_has_gone(
     opener: ServiceOpener, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    goes = Event()
-    with taking_files(opener, before=lambda: goes.wait(60)) as server:
+    files, goes = tmp_path / "files", tmp_path / "goes"
+    files.mkdir()
+    os.mkfifo(goes)
+    monkeypatch.setattr(tempfile, "tempdir", str(files))
+    with taking_files(opener, waits_for=goes) as server:
         given = {"name": name, "file": "pets.csv", "subject": "name"}
         sent = httpx2.stream("POST", f"{server.url}/v1/indexes", params=given, content=TABLE, headers=TYPE, timeout=60)
         with sent as reply:
             assert json.loads(next(reply.iter_lines()).removeprefix("data: "))["stage"] == "reading"
             other = send(server, TABLE, name="others")
             assert (other.status_code, other.headers["Retry-After"]) == (429, "10")
-        goes.set()
+        goes.write_bytes(b"now")
         assert eventually(lambda: server.get(f"/v1/facts?index={name}&prefix=<").status_code == 200)
-        assert eventually(lambda: list(tmp_path.iterdir()) == [])
+        assert eventually(lambda: list(files.iterdir()) == [])
+
+
+def test_the_stream_says_how_far_the_file_is(server: Running, name: str) -> None:
+    first, *states, last = documents(send(server, TABLE, name=name, file="pets.csv", subject="name"))
+    assert (first["stage"], last["stage"]) == ("reading", "ready")
+    assert {"encode", "load"} & {state["stage"] for state in states}
+    assert all(state["fraction"] is None or 0 <= state["fraction"] <= 1 for state in states)
+
+
+def test_a_client_that_sends_slowly_does_not_hold_the_place(server: Running, name: str, tmp_path: Path) -> None:
+    goes = threading.Event()
+
+    def slowly() -> Iterator[bytes]:
+        yield TABLE[:10]
+        assert goes.wait(60)
+        yield TABLE[10:]
+
+    with ThreadPoolExecutor(1) as pool:
+        given = {"name": "slow", "file": "pets.csv", "subject": "nam"}
+        slow = pool.submit(
+            httpx2.post, f"{server.url}/v1/indexes", params=given, content=slowly(), headers=TYPE, timeout=60
+        )
+        assert eventually(lambda: len(list(tmp_path.iterdir())) == 1)
+        assert documents(send(server, TABLE, name=name, file="pets.csv", subject="name"))[-1]["stage"] == "ready"
+        goes.set()
+        assert "has no column nam" in documents(slow.result())[-1]["error"]["message"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "body", "says"),
+    [
+        ("a.rdf", b"<!DOCTYPE r [" + ENTITIES + b"]><rdf:RDF/>", "an entity, 'a3', that stands for"),
+        ("a.jsonld", b'{"@context":{},"p":' * 90 + b"1" + b"}" * 90, "has no triples"),
+        ("a.jsonld", b'{"p":' * 300 + b"1" + b"}" * 90, "this is not JSON-LD"),
+        ("a.jsonl", b'{"a":' + b"[" * 600, "more than 500"),
+        ("a.ttl", b"<x:s> <x:p> " + b"(" * 600, "more than 500"),
+    ],
+)
+def test_a_file_that_would_end_a_parser_is_told(
+    server: Running, tmp_path: Path, file: str, body: bytes, says: str
+) -> None:
+    error = documents(send(server, body, name="pets", file=file))[-1]["error"]
+    assert says in error["message"]
+    assert list(tmp_path.iterdir()) == []
+    assert server.get("/ready").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"), [({"memory": 1 << 26}, "64 MB of memory"), ({"seconds": 0.01}, "more than 0 s")]
+)
+def test_a_file_that_takes_too_much_is_told_and_the_server_lives(
+    opener: ServiceOpener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: dict[str, Any], says: str
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with taking_files(opener, **limits) as server:
+        error = documents(send(server, TABLE, name="pets", file="pets.csv", subject="name"))[-1]["error"]
+        assert says in error["message"]
+        assert "pets" not in names_of(opener)
+        assert list(tmp_path.iterdir()) == []
+        assert server.get("/ready").status_code == 200
+
+
+def test_a_server_that_stops_ends_what_it_reads_and_removes_the_file(
+    opener: ServiceOpener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, never = tmp_path / "files", tmp_path / "never"
+    files.mkdir()
+    os.mkfifo(never)
+    monkeypatch.setattr(tempfile, "tempdir", str(files))
+    with ThreadPoolExecutor(1) as pool, taking_files(opener, waits_for=never) as server:
+        sent = pool.submit(send, server, TABLE, name="pets", file="pets.csv", subject="name")
+        assert eventually(lambda: len(list(files.glob("*/sent/*"))) == 1)
+        server.server.handle_exit(signal.SIGTERM, None)
+        assert "about to stop" in documents(sent.result())[-1]["error"]["message"]
+    assert list(files.iterdir()) == []

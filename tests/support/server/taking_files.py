@@ -1,13 +1,16 @@
 """Servers of the tiny model that make indexes of files."""
 
-from collections.abc import Callable, Iterator, Sequence
+import pickle
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from refactx.ask.asker import language_model
+from refactx.build import SentTo, build_sent
 from refactx.cli.serve import ServiceOpener, open_indexes
+from refactx.ingest.parallel import pickled
 from refactx.server import ServerOptions
 from refactx.server.http import Slots
 from support.ingest.tiny import ingest_tiny
@@ -33,19 +36,25 @@ def opener_of(url: str, folder: Path) -> Iterator[ServiceOpener]:
         )
 
 
+def build_when_written(given: tuple[SentTo, Path], sent: tuple[Path, str, str]) -> None:
+    """Build an index of a file after somebody has written to a pipe."""
+    to, pipe = given
+    pipe.read_bytes()
+    build_sent(to, sent)
+
+
 @contextmanager
 def taking_files(
-    opener: ServiceOpener, before: Callable[[], Any] = lambda: None, models: Sequence[str] = ("tiny",)
+    opener: ServiceOpener, waits_for: Path | None = None, models: Sequence[str] = ("tiny",), **limits: Any
 ) -> Iterator[Running]:
-    """A server with the index `first`. `before`: called before an index is made; `models`: names of the tiny model."""
+    """A server with the index `first`. `waits_for`: a named pipe that is read before an index is made; `models`: names of
+    the tiny model; `limits`: those of `Uploads`."""
     opened = open_indexes(["first"], opener.db, opener.stack)
     model = language_model(tiny_model(), chat_tokenizer())
     pairs = [(name, model, "first") for name in models]
-    uploads = opener.uploads(pairs, opened["first"])
-
-    def build(path: Path, name: str, subject: str) -> None:
-        before()
-        uploads.build(path, name, subject)
-
-    with served(opener.services(pairs, opened), replace(uploads, build=build)) as server:
+    uploads = replace(opener.uploads(pairs, opened["first"]), **limits)
+    if waits_for is not None:
+        _, to = pickle.loads(uploads.build)
+        uploads = replace(uploads, build=pickled(build_when_written, (to, waits_for)))
+    with served(opener.services(pairs, opened), uploads) as server:
         yield server
