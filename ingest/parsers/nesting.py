@@ -89,22 +89,25 @@ class _XmlBounds:
     def __init__(self, source: str) -> None:
         self._source, self._depth = source, 0
         self._sizes: dict[bytes, int] = {}
+        self._line = 1
         self._parser = expat.ParserCreate("utf-8")  # whatever it declares: its text is in UTF-8 here
         self._parser.ordered_attributes = True  # a list, which is made in less time
         self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
 
     def add(self, block: bytes) -> None:
         # pyoxigraph replaces entities in the declaration, and finds that in comments too.
-        for name, one, other in _ENTITY.findall(block):
-            value = one or other
+        for found in _ENTITY.finditer(block):
+            name, value = found[1], found[2] or found[3] or b""
             size = len(value) + sum(self._sizes.get(used, 0) for used in _REFERENCE.findall(value))
             if size > MOST_ENTITY_CHARACTERS:
+                line = self._line + block.count(b"\n", 0, found.start())
                 raise InputError(
-                    f"{self._source} declares an entity, {name.decode(errors='replace')[:40]!r}, that stands for {size:,} "
-                    f"characters: at most {MOST_ENTITY_CHARACTERS:,} are read; write its text where it is used"
+                    f"{self._source}:{line}: the entity {name.decode(errors='replace')[:40]!r} stands for {size:,} characters: "
+                    f"at most {MOST_ENTITY_CHARACTERS:,} are read; write its text where it is used"
                 )
             self._sizes[name] = max(size, self._sizes.get(name, 0))
         self._parse(block, False)
+        self._line += block.count(b"\n")
 
     def end(self) -> None:
         """Check that all elements have ended."""

@@ -85,6 +85,8 @@ class Uploads:
         with Process(self.build, memory=self.memory) as process:
             self.processes.append(process)
             try:
+                if self.stopping.is_set():  # `close` may have looked before the process was there
+                    process.kill()
                 process.run((path, name, subject), seconds=self.seconds)
             except TimeoutError:
                 raise ApiError(

@@ -90,6 +90,61 @@ def test_a_graph_of_ones_own_has_names_values_paths_and_lists(tmp_path: Path) ->
     assert ids["head office: city"] == f"<{EX}headOffice>/<{EX}city>"
 
 
+def nested(value: object) -> str:
+    return f"( {' '.join(map(nested, value))} )" if isinstance(value, list) else str(value)
+
+
+def members(value: object, places: str = "") -> list[tuple[str, str]]:
+    """The predicates and objects that a list within lists says, by its places and flat."""
+    if not isinstance(value, list):
+        return [("points", str(value)), (f"points{places}", str(value))]
+    return [one for place, inner in enumerate(value, 1) for one in members(inner, f"{places}: {place}")]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [[15.4, 47.1], [14.3, 48.3]],
+        [[[1, 2], [3, 4], [5, 6]], [[7, 8]]],
+        [1, [2, 3], [[4], 5]],
+        [[[[[[[1, 2]]]]]]],
+    ],
+)
+def test_lists_within_lists_are_facts(tmp_path: Path, value: object) -> None:
+    base = built(tmp_path, graph(f":route :points {nested(value)} ."))
+    assert facts_of(base) == {("route", predicate, object_) for predicate, object_ in members(value)}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [":route :points ( ( ( ( ( ( ( ( ( ( 1 2 ) ) ) ) ) ) ) ) ) ) ."],
+        ["_:l rdf:first 1 ; rdf:rest () . :route :points ( _:l _:l ) ."],
+        ["_:l rdf:first _:l ; rdf:rest () . :route :points _:l ."],
+    ],
+)
+def test_members_of_lists_that_are_not_followed_are_counted(tmp_path: Path, lines: list[str]) -> None:
+    base = built(tmp_path, graph(*lines, ":route :name 'R1' ."))
+    assert facts_of(base) == {("route", "name", "R1")}
+    assert base.report.dropped["nested list"]
+
+
+@pytest.mark.parametrize("says", ["owl:intersectionOf {}", "owl:equivalentClass [ owl:intersectionOf {} ]"])
+def test_a_class_that_is_an_intersection_itself_says_what_an_equivalent_one_does(tmp_path: Path, says: str) -> None:
+    parts = "( :Drink [ a owl:Restriction ; owl:onProperty :madeFrom ; owl:hasValue :Plum ] )"
+    base = built(tmp_path, graph(f":Wine a owl:Class ; {says.format(parts)} .", ":x a :Wine ."))
+    assert facts_of(base) == {
+        ("Wine", "subclass of", "Drink"),
+        ("Wine", "made from", "Plum"),
+        ("x", "instance of", "Wine"),
+    }
+
+
+def test_a_class_that_is_a_restriction_itself_says_it(tmp_path: Path) -> None:
+    base = built(tmp_path, graph(":Wine a owl:Restriction ; owl:onProperty :madeFrom ; owl:someValuesFrom :Grape ."))
+    assert facts_of(base) == {("Wine", "made from", "Grape")}
+
+
 def test_only_the_properties_that_are_wanted_are_facts(tmp_path: Path) -> None:
     (tmp_path / "wanted.txt").write_text(f"{EX}address  # with the parts of the address\n# a comment\n{EX}it's\n")
     wanted = properties_of(str(tmp_path / "wanted.txt"))
@@ -280,6 +335,8 @@ def test_names_of_iris_are_their_last_parts_in_words() -> None:
     ends = {
         "hasTopping": "has topping", "FourCheesesTopping": "Four Cheeses Topping", "inMYA": "in MYA",
         "Graz_(city)": "Graz (city)", "x#y": "y", "K7": "K7", "DietTypeCode-HALAL": "Diet Type Code-HALAL", "": "http://e.org/",
+        "Ann_McAdam": "Ann McAdam", "AnnMcAdam": "Ann McAdam", "Old+Town": "Old Town", "C++": "C++", "C%2B%2B_Now": "C++ Now",
+        "1+1": "1+1", "is_partOf": "is part of", "New_DeLorean": "New DeLorean",
     }  # fmt: skip
     assert {end: local_name(f"http://e.org/{end}") for end in ends} == ends
 

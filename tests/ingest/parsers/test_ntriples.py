@@ -1,6 +1,8 @@
 """N-Triples: the grammar line by line."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refactx.ingest.parsers.ntriples import (
     TRIPLE_TERM,
@@ -41,12 +43,56 @@ def test_every_kind_of_object_is_read_in_any_white_space(form: str, written: str
 
 def test_a_subject_may_be_a_blank_node() -> None:
     assert parse_line("_:s <x:p> <x:o> .") == Triple("_:s", "x:p", "x:o")
-    assert parse_line("<< <x:s> <x:p> <x:o> >> <x:p> <x:o> .") == Triple(TRIPLE_TERM, "x:p", "x:o")
+
+
+LABEL_STARTS = [
+    *(
+        "AZ",
+        "az",
+        "\u00c0\u00d6",
+        "\u00d8\u00f6",
+        "\u00f8\u02ff",
+        "\u0370\u037d",
+        "\u037f\u1fff",
+        "\u200c\u200d",
+        "\u2070\u218f",
+    ),
+    *("\u2c00\u2fef", "\u3001\ud7ff", "\uf900\ufdcf", "\ufdf0\ufffd", "\U00010000\U000effff", "__", "09"),
+]
+"""The ranges of PN_CHARS_U and digits in the grammar, and what may follow them."""
+LABEL_REST = [*LABEL_STARTS, "--", "\u00b7\u00b7", "\u0300\u036f", "\u203f\u2040"]
+
+
+def letters(ranges: list[str]) -> st.SearchStrategy[str]:
+    return st.sampled_from(ranges).flatmap(
+        lambda ends: st.characters(min_codepoint=ord(ends[0]), max_codepoint=ord(ends[1]))
+    )
+
+
+@given(letters(LABEL_STARTS), st.text(letters([*LABEL_REST, ".."]), max_size=4), letters(LABEL_REST))
+def test_labels_of_blank_nodes_are_those_of_the_grammar(first: str, middle: str, last: str) -> None:
+    for label in (f"_:{first}", f"_:{first}{middle}{last}"):
+        assert parse_line(f"{label} <x:p> {label} .") == Triple(label, "x:p", label)
+
+
+@pytest.mark.parametrize("label", ["-a", "\u0301a", "a.", "\u00d7", "a\u037e", "a b", ":a", ".a", "\u3000"])
+def test_other_labels_are_malformed(label: str) -> None:
+    assert parse_line(f"_:{label} <x:p> <x:o> .") is None
 
 
 @pytest.mark.parametrize(
     "line",
     [
+        "<< <x:s> <x:p> <x:o> >> <x:p> <x:o> .",
+        "<<( <x:s> <x:p> <x:o> )>> <x:p> <x:o> .",
+        "<x:s> <<( <x:s> <x:p> <x:o> )>> <x:o> .",
+        "<x:s> <x:p> << <x:s> <x:p> <x:o> >> .",
+        "<x:s> <x:p> <<( <<( <x:s> <x:p> <x:o> )>> <x:p> <x:o> )>> .",
+        '<x:s> <x:p> "a"@en--unk .',
+        '<x:s> <x:p> "a"@en--LTR .',
+        '<x:s> <x:p> "a"@cantbethislong .',
+        '<x:s> <x:p> "a"^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#langString> .',
+        '<x:s> <x:p> "a"^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#dirLangString> .',
         "<x:s> <x:p> <x:o>",
         "<x:s> <x:p> .",
         "<s> <p> <o> .",

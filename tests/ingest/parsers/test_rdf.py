@@ -1,6 +1,8 @@
 """Turtle and RDF/XML, as Wikidata exports entities: a triple has the same outcome as a line of a dump."""
 
 import gzip
+import io
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,9 +10,12 @@ import pytest
 
 from refactx.entity_ids import entity_number
 from refactx.errors import InputError
+from refactx.ingest.parsers.formats import format_of, published_quads
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, TITLE, Parsed
-from refactx.ingest.parsers.rdf import parse_rdf
-from refactx.ingest.sources import BlockStream, Source
+from refactx.ingest.parsers.rdf import NO_IRI, parse_rdf
+from refactx.ingest.profile import Profile
+from refactx.ingest.selection import Selection
+from refactx.ingest.sources import STANDARD_INPUT, BlockStream, Source
 
 PREFIXES = """\
 @prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .
@@ -163,10 +168,10 @@ def test_rdf_xml_is_read(tmp_path: Path) -> None:
 
 
 def test_a_triple_that_is_none_in_n_triples_is_counted_as_malformed(tmp_path: Path) -> None:
-    parsed = parse(tmp_path, "\ufeff" + PREFIXES + "wd:Q1 wdt:P31 wd:Q5 .\nwd:Q1 wdt:P31 <relative> .\n")
+    parsed = parse(tmp_path, "\ufeff" + PREFIXES + "wd:Q1 wdt:P31 wd:Q5 .\nwd:Q1 wdt:P31 <http://x/a b> .\n")
     assert len(parsed.tables["claims"]) == 1
     assert parsed.faults[0][0] == 2
-    assert parsed.faults[0][1].startswith("triple 2: not a triple: <http://www.wikidata.org/entity/Q1>")
+    assert parsed.faults[0][1].startswith("triple 2: an IRI has a space in it")
 
 
 @pytest.mark.parametrize(
@@ -193,7 +198,7 @@ def test_a_triple_that_is_none_in_n_triples_is_counted_as_malformed(tmp_path: Pa
         (
             "<Danny Boyle> <date of birth> <1956-10-20> .",
             "a.ttl",
-            "is not Turtle: triple 1: not a triple: <Danny Boyle>",
+            "is not Turtle: triple 1: an IRI has a space in it",
         ),
         (
             "# nothing\n",
@@ -212,7 +217,7 @@ def test_a_triple_that_is_none_in_n_triples_is_counted_as_malformed(tmp_path: Pa
             "an IRI has '|' in it (write %7C): <http://x/a|b>; expected triples such as <rdf:",
         ),
         ("", "a.ttl", "a.ttl is empty"),
-        ("nonsense", "a.rdf", "a.rdf: this is not RDF/XML: "),
+        ("nonsense", "a.rdf", "a.rdf:1:0: this is not XML: syntax error"),
         (
             gzip.compress(b"<http://x/a> <http://x/b> <http://x/c> .\n" * 999, mtime=0)[:-9],
             "a.ttl",
@@ -226,6 +231,137 @@ def test_a_file_of_another_kind_is_an_error_that_says_where(
     with pytest.raises(InputError) as error:
         parse(tmp_path, content, name)
     assert message in str(error.value)
+
+
+EX = "http://example.org/"
+RELATIVE = {
+    "a.ttl": "@prefix : <#> . :ann :knows <other/bo> .",
+    "b.trig": "@prefix : <#> . <g> { :ann :knows <other/bo> }",
+    "c.n3": "@prefix : <#> . :ann :knows <other/bo> .",
+    "d.rdf": '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="BASE#">'
+    '<rdf:Description rdf:ID="ann"><e:knows rdf:resource="other/bo"/></rdf:Description></rdf:RDF>',
+    "e.jsonld": '{"@context": {"@vocab": "#"}, "@id": "#ann", "knows": {"@id": "other/bo"}}',
+}
+
+
+def ids_in(source: Source) -> set[str]:
+    found: set[str] = set()
+    for parsed in parse_rdf(source, format_of(source), Selection(profile=Profile())):
+        assert not parsed.faults
+        found |= set(parsed.tables["ids"]["id"].to_pylist())
+    return found
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+def test_relative_iris_begin_with_the_address_of_the_file_or_the_base(tmp_path: Path, name: str) -> None:
+    path, archive = tmp_path / name, tmp_path / f"{name}.gz"
+    address = path.as_uri()
+    path.write_text(RELATIVE[name].replace("BASE", address))
+    archive.write_bytes(gzip.compress(path.read_bytes()))
+    wanted = {f"{address}#ann", f"{address}#knows", f"{tmp_path.as_uri()}/other/bo"}
+    assert ids_in(Source(path)) == ids_in(Source(archive)) == wanted
+    path.write_text(RELATIVE[name].replace("BASE", f"{EX}d"))
+    assert ids_in(Source(path, base=f"{EX}d")) == {f"{EX}d#ann", f"{EX}d#knows", f"{EX}other/bo"}
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+def test_the_store_takes_the_same_iris_as_the_ingest(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(RELATIVE[name].replace("BASE", EX))
+    (quad,) = published_quads([path])
+    terms = {getattr(term, "value", "") for term in quad.triple}
+    assert terms == ids_in(Source(path))
+
+
+def test_a_stream_has_its_name_as_its_address() -> None:
+    stream = io.BufferedReader(io.BytesIO(b"@prefix : <#> . :ann :knows :bo ."))
+    base = "file:///a%20b%2Fc"
+    found = ids_in(Source(STANDARD_INPUT, stream=("a b/c", stream)))
+    assert found == {f"{base}#ann", f"{base}#knows", f"{base}#bo"}
+
+
+def test_texts_like_labels_of_blank_nodes_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.ttl").write_text('<x:a> <x:p> "_:cafe", "> _:b1 ." . [] <x:p> "_:b1" . _:b0 <x:p> _:ab-c, _:ab .')
+    source = Source(tmp_path / "a.ttl")
+    (parsed,) = parse_rdf(source, "Turtle", Selection(profile=Profile()))
+    assert set(parsed.tables["claims"]["text"].to_pylist()) == {"_:cafe", "› _:b1 .", "_:b1", None}
+    assert sum(id_.startswith("_:") for id_ in parsed.tables["ids"]["id"].to_pylist()) == 4
+
+
+def test_a_triple_that_is_said_twice_is_counted_as_a_duplicate(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonld").write_text('{"@id": "x:a", "x:p": ["b", "b", "c"]}')
+    (parsed,) = parse_rdf(Source(tmp_path / "a.jsonld"), "JSON-LD", Selection(profile=Profile()))
+    assert (parsed.lines, parsed.statements, parsed.dropped) == (3, 2, {"duplicate": 1})
+
+
+def test_keys_that_no_context_maps_have_no_triples(tmp_path: Path) -> None:
+    text = '{"@id": "x:a", "x:p": 1, "nick": "A", "spot": {"x:q": 2, "x:r": {"x:s": 3}}, "x:t": {"@id": "http://a b"}}'
+    (tmp_path / "a.jsonld").write_text(text)
+    source = Source(tmp_path / "a.jsonld")
+    (parsed,) = parse_rdf(source, "JSON-LD", Selection(profile=Profile()))
+    assert (parsed.statements, parsed.dropped, parsed.faults) == (1, {NO_IRI: 6}, [])
+    assert len(list(published_quads([source.path]))) == 1
+
+
+def test_contexts_beside_a_file_are_read(tmp_path: Path) -> None:
+    (tmp_path / "terms").mkdir()
+    (tmp_path / "terms/one.jsonld").write_text(
+        '{"@context": {"@base": "x:not/", "p": "x:p", "q": {"@id": "x:q", "@context": "two.jsonld"}}}'
+    )
+    (tmp_path / "terms/two.jsonld").write_text('{"@context": {"r": "x:r"}}')
+    (tmp_path / "a.jsonld").write_text(
+        '{"@context": [{"@base": "x:yes/"}, "terms/one.jsonld", {"@import": "terms/two.jsonld", "s": "x:s"}], "@id": "a", '
+        '"p": 1, "q": {"r": 2}, "s": 3}'
+    )
+    found = {(str(quad.subject), quad.predicate.value) for quad in published_quads([tmp_path / "a.jsonld"])}
+    assert {("<x:yes/a>", "x:p"), ("<x:yes/a>", "x:q"), ("<x:yes/a>", "x:s")} < found
+    assert "x:r" in {predicate for _, predicate in found}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("../secret.jsonld", "not beside it"), ("/etc/passwd", "not beside it"), ("self.jsonld", "includes itself")],
+)
+def test_contexts_elsewhere_and_circles_are_refused(tmp_path: Path, name: str, says: str) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (tmp_path / "secret.jsonld").write_text('{"@context": {}}')
+    (folder / "self.jsonld").write_text('{"@context": {"p": {"@id": "x:p", "@context": "self.jsonld"}}}')
+    (folder / "a.jsonld").write_text(f'{{"@context": "{name}", "p": 1}}')
+    with pytest.raises(InputError, match=says):
+        list(published_quads([folder / "a.jsonld"]))
+
+
+DESCRIPTION_OF = '<rdf:Description rdf:about="http://e/{0}"><e:p>{0}</e:p></rdf:Description>'
+
+
+@pytest.mark.parametrize("at", [0, 1, 17])
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("a.rdf", '<rdf:Description rdf:ID="4-x"><e:p>1</e:p></rdf:Description>'),
+        ("a.rdf", '<rdf:Description rdf:about="x:a"><e:p rdf:resource="x:b" rdf:nodeID="c"/></rdf:Description>'),
+        ("a.rdf", "<e:p>"),
+        ("a.jsonld", '{"@id": "x:a", "x:p": {"@value": "a", "@language": 5}}'),
+        ("a.jsonld", '{"@id": 5}'),
+        ("a.jsonld", '{"@id": "x:a" "x:p": 1}'),
+    ],
+)
+def test_an_error_says_its_line(tmp_path: Path, name: str, wrong: str, at: int) -> None:
+    if name == "a.rdf":
+        parts = [DESCRIPTION_OF.format(number) for number in range(20)]
+        begin = '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e/#">'
+        parts[at] = wrong
+        lines = [begin, *parts, "</rdf:RDF>"]
+    else:
+        parts = [f'{{"@id": "http://e/{number}", "http://e/p": {number}}}' for number in range(20)]
+        parts[at] = wrong
+        lines = ["[", *(f"{part}," for part in parts[:-1]), f"{parts[-1]}]"]
+    (tmp_path / name).write_text("\n".join(lines))
+    with pytest.raises(InputError) as error:
+        list(published_quads([tmp_path / name]))
+    (line,) = map(int, re.findall(rf"{name}:(\d+):", str(error.value)))
+    assert line == len(lines) if wrong == "<e:p>" else at + 2 <= line <= at + 3
 
 
 def test_a_source_reads_as_a_file_without_its_byte_order_mark(tmp_path: Path) -> None:

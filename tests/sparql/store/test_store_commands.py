@@ -142,3 +142,39 @@ def test_dates_that_are_none_are_named(typed: Typed, tmp_path: Path, smollm2_fol
         )
         assert ("such as" in done.stderr) == bool(left), done.stderr
         assert any(f"such as {one} are" in done.stderr for one in left) == bool(left), done.stderr
+
+
+VALUES = """@prefix : <http://e.org/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
+:a :code "007"^^xsd:integer, 12 ; :change "-3"^^xsd:negativeInteger ; :price 1.50 ; :name "007", "x"@en ; :at <#b> .
+"""
+
+
+def test_what_a_store_changes_of_a_published_graph_is_told(typed: Typed, tmp_path: Path, smollm2_folder: Path) -> None:
+    graph = tmp_path / "values.ttl"
+    graph.write_text(VALUES)
+    typed("ingest", graph, "--tokenizer", smollm2_folder, "--base", "http://e.org/base")
+    said = typed("store", "build", "default", "--published", graph)
+    assert "3 published literals got another spelling or datatype of the same value, such as " in said
+    assert "it has 0 triples of facts and 7 labels of names, which the files do not have" in said
+    told = typed.json("store", "build", "default", "--published", graph)["published"]
+    assert (told["rewritten"], told["labels"], told["added"]) == (3, 7, 0)
+    with typed.living.open() as index, open_store(index) as store:
+        rows = store.query("SELECT ?o { <http://e.org/a> <http://e.org/at> ?o }")
+        assert [row[0].value for row in rows] == ["http://e.org/base#b"]  # the same base as in the ingest
+
+
+def test_a_percent_sign_that_is_no_escape_is_in_index_and_store(
+    typed: Typed, tmp_path: Path, smollm2_folder: Path
+) -> None:
+    lines = [
+        "<http://e.org/100%> <http://e.org/p%q> <http://e.org/%zz> .",
+        '<http://e.org/[b> <http://e.org/a##b> "y" .',
+    ]
+    (tmp_path / "odd.nt").write_text("\n".join(lines))
+    assert "store of default: built of 2 facts" in typed(
+        "ingest", tmp_path / "odd.nt", "--tokenizer", smollm2_folder, "--store"
+    )
+    typed.check()
+    with typed.living.open() as index, open_store(index) as store:
+        found = {tuple(map(str, row)) for row in store.query("SELECT ?s ?p ?o { ?s ?p ?o }")}
+    assert {tuple(line.removesuffix(" .").split()) for line in lines} <= found

@@ -29,7 +29,7 @@ def opener_of(url: str, folder: Path) -> Iterator[ServiceOpener]:
     facts.write_text("<Zoe> <p> <b> .\n")
     prompt.write_text('system = "Be true."\n')
     ingest_tiny(url, facts, index="first")
-    options = ServerOptions(name="tiny", max_upload=MOST)
+    options = ServerOptions(name="tiny", max_upload=MOST, grace=1.0)
     with ExitStack() as stack:
         yield ServiceOpener(
             options=options, prompt=str(prompt), taught=None, db=url, stack=stack, slots=Slots(4, 4), names_index=True
