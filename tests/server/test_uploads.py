@@ -136,6 +136,7 @@ def test_a_server_without_a_limit_takes_no_files(tiny: Running) -> None:
     assert "max_upload" not in tiny.get("/health").json()
 
 
+@pytest.mark.long
 def test_models_share_what_asks_the_database_about_an_index(opener: ServiceOpener, name: str) -> None:
     def threads() -> Counter[str]:
         return Counter(thread.name for thread in threading.enumerate())
@@ -149,6 +150,7 @@ def test_models_share_what_asks_the_database_about_an_index(opener: ServiceOpene
     assert not {"refactx-database", "refactx-following"} & set(threads())
 
 
+@pytest.mark.long
 def test_files_are_taken_one_by_one_and_an_index_is_made_if_its_client_has_gone(
     opener: ServiceOpener, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +177,7 @@ def test_the_stream_says_how_far_the_file_is(server: Running, name: str) -> None
     assert all(state["fraction"] is None or 0 <= state["fraction"] <= 1 for state in states)
 
 
+@pytest.mark.long
 def test_a_client_that_sends_slowly_does_not_hold_the_place(server: Running, name: str, tmp_path: Path) -> None:
     goes = threading.Event()
 
