@@ -56,7 +56,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "vllm": ("refactx.engines.vllm",),
     "mcp": ("refactx.mcp",),
     "fastapi": ("refactx.server",),
-    "starlette": ("refactx.server",),
+    "starlette": ("refactx.server", "refactx.mcp"),
     "uvicorn": ("refactx.server",),
     "prometheus_client": ("refactx.server",),
     "psycopg": ("refactx.postgres", "refactx.share"),

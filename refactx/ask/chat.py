@@ -309,7 +309,7 @@ class ChatServer:
                 f"{role.name} at {self.shown} refused the request for model {self._model!r}: {_words(error)[:200]}",
                 error.status_code,
             ) from error
-        except (openai.OpenAIError, AttributeError, IndexError, TypeError, ValueError) as error:
+        except (openai.OpenAIError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             raise ModelServerError(
                 f"the reply of {role.name} at {self.shown} is not a chat completion ({error}): check {role.option}"
             ) from error
@@ -355,9 +355,13 @@ class Reply:
 
     @classmethod
     def of(cls, choice: Any, usage: Usage) -> "Reply":
-        """Return the reply that a choice of a completion is. Raises as wrong types do."""
+        """Return the reply that a choice of a completion is. Raises as wrong types do: the client does not look at them."""
         given, text = choice.message.tool_calls or (), choice.message.content or ""
-        calls = tuple(ToolCall(one.id, one.function.name, one.function.arguments) for one in given)
+        calls = tuple(ToolCall(one.id, one.function.name, one.function.arguments or "") for one in given)
+        odd = [one for one in (text, *(part for call in calls for part in (call.id, call.name, call.arguments)))
+               if not isinstance(one, str)]  # fmt: skip
+        if odd:
+            raise TypeError(f"{type(odd[0]).__name__} in place of a text")
         message: dict[str, Any] = {"role": "assistant", "content": text}
         if calls:
             message["tool_calls"] = [
@@ -371,7 +375,8 @@ def _usage(told: Any) -> Usage:
     """Return what a request took, as the server tells it; some tell nothing."""
     details = getattr(told, "prompt_tokens_details", None)
     given = ((told, "prompt_tokens"), (details, "cached_tokens"), (told, "completion_tokens"))
-    return Usage(1, *(getattr(where, name, None) or 0 for where, name in given))
+    found = (getattr(where, name, None) for where, name in given)
+    return Usage(1, *(one if isinstance(one, int) and one > 0 else 0 for one in found))
 
 
 def _refused_of(request: Mapping[str, Any], parameter: str | None, reason: str) -> set[str]:

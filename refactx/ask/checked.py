@@ -239,7 +239,7 @@ class CheckedAsker:
         try:
             given = json.loads(arguments or "{}")
             found = self._call(name, {key: str(value) for key, value in given.items()})
-        except (RefactxError, ValueError, AttributeError, KeyError) as error:
+        except (RefactxError, ValueError, AttributeError, KeyError, RecursionError) as error:
             found = {"error": " ".join(str(error).split())}
         return json.dumps(found, ensure_ascii=False)
 

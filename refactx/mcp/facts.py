@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, partial
 from itertools import islice
 from threading import Event
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from refactx.ask.answer import fact_json, statement_url
@@ -231,6 +232,11 @@ def find_names(
     """Return at most `most` entities that a name may mean: those called so, with most facts first; then, if there are
     none, those that the memory finds by the meaning of the words; then those with like letters."""
     own, aliased = namesakes(name, facts)
+    last, comma, first = name.partition(",")
+    if comma and not (own or aliased or facts.predicates(name)):  # as in lists of names
+        turned = f"{first.strip()} {last.strip()}"
+        own, aliased = namesakes(turned, facts)
+        own = [*([turned] if facts.predicates(turned) else []), *own]
     by: dict[str, str] = {}
     called = [("name", [*([name] if facts.predicates(name) else []), *own]), ("alias", aliased)]
     for way, names in called:
@@ -360,6 +366,8 @@ MOST = 100
 LONGEST = 4000
 """The most characters of a name, prefix or fact."""
 
+Limit = Annotated[int, Field(ge=1, le=MOST)]
+RowLimit = Annotated[int, Field(ge=1, le=MOST_ROWS)]
 Value = TypeVar("Value")
 LookUp = Callable[..., Awaitable[Any]]
 """A function that calls a function with arguments where lookups are made, and returns what it returns."""
@@ -418,47 +426,52 @@ class _Tools:
                 return None
         return None if isinstance(self._opened, NameMemory) else self._opened  # that has letters alone, as `near` has
 
-    async def find(self, name: str, limit: int = 10) -> FoundEntities:
+    async def find(self, name: str, limit: Limit = 10) -> FoundEntities:
         """Return the entities that a name may mean, in any case or spelling, by aliases too, and by the meaning of its
         words where the index has a memory; at most `limit` (up to 100). Their names are what the other tools take.
         """
         if not name.strip():
             raise tool_error(InputError("the name is empty: give what a thing is called"))
-        most = _bounded(limit)
-        found = await self._read(lambda: find_names(self._facts, _short(name).strip(), most + 1, self._memory))
-        return {"entities": found[:most], "truncated": len(found) > most}
+        found = await self._read(lambda: find_names(self._facts, _short(name).strip(), limit + 1, self._memory))
+        return {"entities": found[:limit], "truncated": len(found) > limit}
 
-    async def query(self, query: str, limit: int = 20) -> WalkAnswer:
+    async def query(self, query: str, limit: Limit = 20) -> WalkAnswer:
         """Answer a query on the facts: `count <Louisiana> <nickname>`, `list <Ann> <child> <spouse>`,
         `ask <Ann> <spouse> <Bob>`, `most 3 <river> <has instance> which <continent> <Africa> by <length>`.
 
         A query begins with list, count, ask, most or least, then a thing and predicates to follow; filters come after
         `which`, an order after `by`. Labels and aliases may stand for names. At most `limit` rows and facts (up to 100).
         """
-        return await self._read(partial(walk_answer, self._facts, _short(query), _bounded(limit)))
+        try:
+            read_line(_short(query))
+        except InputError as error:
+            ask = "`ask`" if self._ask else "`ask` of a server with a model"
+            other = "SPARQL is for the tool `sparql`" if "{" in query else f"questions in words are for the tool {ask}"
+            nothing = "the query names nothing: write names in angle brackets, as in `count <Louisiana> <nickname>`"
+            raise tool_error(InputError(f"{error if '<' in query else nothing}; {other}")) from None
+        return await self._read(partial(walk_answer, self._facts, _short(query), limit))
 
-    async def sparql(self, query: str, limit: int = 50) -> Table:
+    async def sparql(self, query: str, limit: RowLimit = 50) -> Table:
         """Run a SELECT or ASK query of SPARQL on the facts, at most `limit` rows (up to 1000), 60 seconds. Names in angle
         brackets stand for IRIs, as in `SELECT ?x { <Alaska> <capital> ?x }`; prefixes of Wikidata need no declaration.
         """
-        most = max(1, min(limit, MOST_ROWS))
-        return await self._read(lambda: table(self._index, self._names, _short(query), most))
+        return await self._read(lambda: table(self._index, self._names, _short(query), limit))
 
-    async def classes(self, name: str, limit: int = 20) -> Classes:
+    async def classes(self, name: str, limit: Limit = 20) -> Classes:
         """Return what a thing is an instance of, the classes above it, and for a class those below it and its number of
         members; at most `limit` of each (up to 100)."""
-        return await self._read(partial(classes_of, self._facts, _short(name).strip(), _bounded(limit)))
+        return await self._read(partial(classes_of, self._facts, _short(name).strip(), limit))
 
-    async def complete(self, prefix: str = "<", limit: int = 20) -> Completions:
+    async def complete(self, prefix: str = "<", limit: Limit = 20) -> Completions:
         """Return how facts that begin with a text continue, up to the end of their next part, those with most facts first.
 
         A prefix such as `<Dan` finds subjects, `<Danny Boyle> <` the predicates of one, and
         `<Danny Boyle> <director of> <` its objects. At most `limit` of them (up to 100).
         """
-        read = partial(browse, self._index, self._facts, prefix=_short(prefix) or "<", limit=_bounded(limit))
+        read = partial(browse, self._index, self._facts, prefix=_short(prefix) or "<", limit=limit)
         return completions(await self._read(read))
 
-    async def facts(self, subject: str, predicate: str = "", limit: int = 20) -> Statements:
+    async def facts(self, subject: str, predicate: str = "", limit: Limit = 20) -> Statements:
         """Return the facts of a subject, or those with one predicate, at most `limit` (up to 100).
 
         A subject may be a label or alias, in any case of letters: `resolved` says which entity was taken for it. If
@@ -467,7 +480,7 @@ class _Tools:
         if not subject.strip():
             raise tool_error(InputError("the subject is empty: give the name of one, as `complete` finds it"))
         given = {"subject": _short(subject), "predicate": _short(predicate)}
-        return statements(await self._read(partial(browse, self._index, self._facts, **given, limit=_bounded(limit))))
+        return statements(await self._read(partial(browse, self._index, self._facts, **given, limit=limit)))
 
     async def check_fact(self, fact: str) -> FactCheck:
         """Return whether a fact exists, given as `<subject> <predicate> <object>`; if it does not, the nearest that do.
@@ -520,10 +533,6 @@ async def in_thread(read: Callable[..., Any], *arguments: Any) -> Any:
     from anyio import to_thread
 
     return await to_thread.run_sync(read, *arguments, abandon_on_cancel=True)
-
-
-def _bounded(limit: int) -> int:
-    return max(1, min(limit, MOST))
 
 
 def _short(text: str) -> str:

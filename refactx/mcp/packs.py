@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from refactx.errors import InputError, RefactxError
@@ -119,7 +120,7 @@ class _Tools:
         ]
         return {"valid": report.ok, "problems": problems, "rows": report.count}
 
-    def run_sparql(self, query: str, limit: int = 50) -> Table:
+    def run_sparql(self, query: str, limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 50) -> Table:
         """Run a SELECT or ASK query and return its rows, at most `limit` (up to 1000). Updates are refused."""
         try:
             result = self._run(query, limit)
@@ -163,8 +164,7 @@ class _Tools:
     def _run(self, query: str, limit: int) -> Rows | bool:
         if self._engine is None:
             raise InputError("there is no endpoint: start `refactx mcp` with --run-on")
-        most = max(1, min(limit, MOST_ROWS))
-        return self._engine.run(with_prefixes(query, self._pack.prefixes), limit=most, seconds=SECONDS)
+        return self._engine.run(with_prefixes(query, self._pack.prefixes), limit=limit, seconds=SECONDS)
 
     def _values(self, pattern: str) -> tuple[list[Value], bool]:
         graphs = f"{{ {pattern} }} UNION {{ GRAPH ?graph {{ {pattern} }} }}"

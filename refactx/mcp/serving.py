@@ -1,5 +1,6 @@
 """A server of tools: over standard input and output, and as an application for HTTP."""
 
+import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -19,19 +20,27 @@ from mcp_types import (
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
+    JSONRPCMessage,
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
+    jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, Response
 
 from refactx.errors import RefactxError, text_for_clients, without_password
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 PATH = "/mcp"
+BATCH_VERSION, MOST_IN_BATCH = "2025-03-26", 100
+"""The version of MCP that has batches, which clients without a header for it have; the most messages of a batch."""
+BAD_ID = "the id of a request has to be a text or an integer"
 
 
 class ToolServer(MCPServer):
@@ -62,31 +71,33 @@ class ToolServer(MCPServer):
 
         The SDK alone would cancel what is being done at the end of input, and be silent about lines that are no messages.
         """
-        waiting, replied = Counter[str](), anyio.Condition()
+        waiting, replied, agreed = Counter[str](), anyio.Condition(), ""
         requests, given = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         replies, taken = anyio.create_memory_object_stream[SessionMessage](0)
 
         async def read() -> None:
             async with requests:
                 async for item in incoming:
-                    if isinstance(item, Exception):
-                        if (error := _refusal(item)) is not None:
-                            await outgoing.send(SessionMessage(error))
-                        continue
-                    message = item.message
-                    if isinstance(message, JSONRPCRequest):
-                        waiting[str(message.id)] += 1
-                    elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-                        waiting.pop(str((message.params or {}).get("requestId")), None)  # it has no reply
-                    await requests.send(item)
+                    for message in _messages(item, takes_batches=agreed == BATCH_VERSION):
+                        if isinstance(message, JSONRPCError):
+                            await outgoing.send(SessionMessage(message))
+                            continue
+                        if isinstance(message, JSONRPCRequest):
+                            waiting[str(message.id)] += 1
+                        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+                            waiting.pop(str((message.params or {}).get("requestId")), None)  # it has no reply
+                        await requests.send(SessionMessage(message))
                 async with replied:
                     while any(number > 0 for number in waiting.values()):
                         await replied.wait()
 
         async def write() -> None:
+            nonlocal agreed
             async with taken:
                 async for item in taken:
                     await outgoing.send(item)
+                    if isinstance(item.message, JSONRPCResponse):
+                        agreed = item.message.result.get("protocolVersion", agreed)
                     if isinstance(item.message, JSONRPCResponse | JSONRPCError):
                         async with replied:
                             waiting[str(item.message.id)] -= 1
@@ -100,6 +111,33 @@ class ToolServer(MCPServer):
                 await server.run(given, replies, server.create_initialization_options())
         except* (BrokenPipeError, anyio.BrokenResourceError):
             pass  # the client reads no more
+
+
+def _messages(item: SessionMessage | Exception, *, takes_batches: bool) -> list[JSONRPCMessage]:
+    """Return the messages of a line, or the errors that it is answered with."""
+    if isinstance(item, SessionMessage):
+        return [item.message if _is_one(item.message) else _bad_id()]
+    whole = item.errors()[0]["input"] if isinstance(item, ValidationError) else None
+    if not (takes_batches and isinstance(whole, list) and whole):
+        refusal = _refusal(item)
+        return [] if refusal is None else [refusal]
+    found = list[JSONRPCMessage]()
+    for part in whole[:MOST_IN_BATCH]:
+        try:
+            message = jsonrpc_message_adapter.validate_python(part, by_name=False)
+            found.append(message if _is_one(message) else _bad_id())
+        except ValidationError as error:
+            found += filter(None, [_refusal(error)])
+    return found
+
+
+def _is_one(message: JSONRPCMessage) -> bool:
+    """Return whether a message is what it seems: a request with an id that MCP does not have seems to be a notification."""
+    return not isinstance(message, JSONRPCNotification) or message.method.startswith("notifications/")
+
+
+def _bad_id() -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=INVALID_REQUEST, message=BAD_ID))
 
 
 def _refusal(error: Exception) -> JSONRPCError | None:
@@ -143,8 +181,108 @@ def http_app(
         streamable_http_path=PATH, stateless_http=True, max_request_body_size=max_bytes, transport_security=security
     )
     for route in cast("list[Any]", app.routes):
-        route.methods = {"POST"}
+        route.methods, route.app = {"POST"}, _single_messages(route.app, max_bytes)
     return app
+
+
+def _single_messages(app: "ASGIApp", max_bytes: int) -> "ASGIApp":
+    """Return an application that refuses requests with ids that MCP does not have, which the SDK would take for notifications,
+    and answers batches where the version has them. `max_bytes`: of a body that is looked at."""
+
+    async def answer(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        body, has_more = b"", True
+        while has_more and len(body) <= max_bytes:
+            message = await receive()
+            if message["type"] != "http.request":
+                return
+            body, has_more = body + message.get("body", b""), message.get("more_body", False)
+        try:
+            document = None if has_more else json.loads(body)
+        except (ValueError, RecursionError):
+            document = None
+        version = Headers(scope=scope).get("mcp-protocol-version", BATCH_VERSION)
+        if isinstance(document, list) and 0 < len(document) <= MOST_IN_BATCH and version == BATCH_VERSION:
+            found = [one for part in document for one in await _answered(app, scope, receive, part)]
+            response = JSONResponse(found) if found else Response(status_code=202)
+        elif _has_bad_id(document):
+            response = JSONResponse(_bad_id().model_dump(), 400)
+        else:
+            await app(scope, _replayed(body, receive, has_more=has_more), _short_errors(send))
+            return
+        await response(scope, receive, send)
+
+    return answer
+
+
+def _has_bad_id(document: Any) -> bool:
+    """Return whether JSON is a request with an id that MCP does not have."""
+    if not isinstance(document, dict) or not {"id", "method"} <= document.keys():
+        return False
+    return isinstance(document["id"], bool) or not isinstance(document["id"], str | int)
+
+
+async def _answered(app: "ASGIApp", scope: "Scope", receive: "Receive", part: Any) -> list[Any]:
+    """Return the reply to a message of a batch, none to a notification."""
+    if _has_bad_id(part):
+        return [_bad_id().model_dump()]
+    body, text = json.dumps(part).encode(), bytearray()
+    headers = [pair for pair in scope["headers"] if pair[0] != b"content-length"]
+
+    async def keep(message: "Message") -> None:
+        text.extend(message.get("body", b""))
+
+    own = {**scope, "headers": [*headers, (b"content-length", str(len(body)).encode())]}
+    await app(own, _replayed(body, receive), _short_errors(keep))
+    lines = bytes(text).decode().splitlines()
+    events = [line.removeprefix("data:") for line in lines if line.startswith("data:")] or ["".join(lines)]
+    replies = [json.loads(one) for one in events if one.strip()]
+    return [one for one in replies if "result" in one or "error" in one]
+
+
+def _replayed(body: bytes, receive: "Receive", *, has_more: bool = False) -> "Receive":
+    """Return what receives a body that was read, and then what follows."""
+    is_given = False
+
+    async def replay() -> "Message":
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": has_more}
+
+    return replay
+
+
+def _short_errors(send: "Send") -> "Send":
+    """Return what sends errors in one line. The SDK lists on many what each kind of message has, and the body has not."""
+    start: Message | None = None
+
+    async def send_short(message: "Message") -> None:
+        nonlocal start
+        if message["type"] == "http.response.start" and message["status"] == 400:
+            start = message  # it has the length of the body, which comes next and is whole
+        elif start is None:
+            await send(message)
+        else:
+            body = _short_error(message["body"])
+            MutableHeaders(scope=start)["content-length"] = str(len(body))
+            await send(start)
+            await send({**message, "body": body})
+            start = None
+
+    return send_short
+
+
+def _short_error(body: bytes) -> bytes:
+    """Return the body of a reply, with an error in one line."""
+    try:
+        document = json.loads(body)
+        if "\n" not in document["error"]["message"]:
+            return body
+    except (ValueError, KeyError, TypeError):
+        return body
+    said = "the body is no request or notification of JSON-RPC 2.0: send one in each POST"
+    return json.dumps(document | {"error": {"code": INVALID_REQUEST, "message": said}}).encode()
 
 
 _log = logging.getLogger(__name__)

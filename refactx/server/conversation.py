@@ -152,13 +152,37 @@ def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message]
     return plain, whole
 
 
+MOST_NESTED = 100
+"""The most lists and objects within each other in the arguments of a call: chat templates write them again."""
+
+
+def is_nested(value: Any) -> bool:
+    """Return whether JSON has more than `MOST_NESTED` lists and objects within each other."""
+    level = [value]
+    for _ in range(MOST_NESTED + 1):
+        level = [
+            one
+            for part in level
+            if isinstance(part, list | dict)
+            for one in (part.values() if isinstance(part, dict) else part)
+        ]
+        if not level:
+            return False
+    return True
+
+
 def _arguments(function: CalledFunction, place: str) -> Any:
+    given = function.arguments
     try:
-        return json.loads(function.arguments or "{}")
+        found = json.loads(given or "{}")
+        if is_nested(found):
+            raise RecursionError
     except ValueError:
-        raise bad_request(
-            f"{place}.tool_calls has arguments that are no JSON: {function.arguments[:50]!r}", place
-        ) from None
+        raise bad_request(f"{place}.tool_calls has arguments that are no JSON: {given[:50]!r}", place) from None
+    except RecursionError:
+        said = f"{place}.tool_calls has arguments with more than {MOST_NESTED} levels: {given[:50]!r}"
+        raise bad_request(said, place) from None
+    return found
 
 
 def _text(message: Message, field: str) -> str:

@@ -25,14 +25,16 @@ from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
 from refactx.index.index import Index
 from refactx.server.http import ApiError, bad_request
+from refactx.server.references import UnheldError
+from refactx.server.shapes import held
 from refactx.sparql.decoding.matching import Allowed, Matcher, Vocabulary, json_grammar
 from refactx.sparql.decoding.names import TreeNames
 from refactx.tree.tree import NO_TOKENS, Path, Tokens
 from refactx.walks.decoding.grammar import Subjects
 from refactx.walks.facts import Units
 
-LONGEST_SCHEMA = 20_000
-"""The most characters of a schema: it becomes a part of the prompt."""
+LONGEST_SCHEMA = 100_000
+"""The most characters of a schema: it becomes a part of the prompt, and a grammar within seconds."""
 MARK = "x-refactx"
 """The keyword of strings that are names."""
 PRIVATE = "\ue000\ue001"
@@ -79,10 +81,18 @@ class Format(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonForm:
-    """JSON by a schema. `place`: the field of the request that has it, for errors."""
+    """JSON by a schema. `place`: the field of the request that has it, for errors.
+
+    `documents`: the schemas of tools by their names, which it refers to, whose objects are `is_closed` as in `held`; `without`:
+    places and keywords that are left out; `unheld`: what is not held of each, in words.
+    """
 
     schema: Mapping[str, Any]
     place: str
+    documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    is_closed: bool = False
+    without: Sequence[tuple[str, str]] = ()
+    unheld: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def request(self) -> str:
@@ -96,12 +106,15 @@ class JsonForm:
         Raises ApiError (400) for a schema that cannot be read or is too large.
         """
         try:
-            text = json.dumps(self.schema, ensure_ascii=False)
+            text = json.dumps([self.schema, *self.documents.values()], ensure_ascii=False)
             if len(text) > LONGEST_SCHEMA:
                 raise self.refusal(f"is too large: give a schema of at most {LONGEST_SCHEMA:,} characters")
             if not set(PRIVATE).isdisjoint(text):
                 raise self.refusal("has U+E000 or U+E001, which are for private use: leave them out")
-            return json_grammar(json.dumps(self._held(self.schema, names)))
+            documents = {name: self._held(one, names) for name, one in {"": self.schema, **self.documents}.items()}
+            return _grammar(json.dumps(documents), is_closed=self.is_closed, without=tuple(self.without))
+        except UnheldError as error:
+            raise self.refusal(f"cannot be used: {error}") from None
         except RecursionError:
             raise self.refusal("is too deep: give a schema with fewer levels") from None
         except ValueError as error:
@@ -133,6 +146,12 @@ class JsonForm:
         if key in NAMED and isinstance(value, dict):
             return {name: self._held(schema, names) for name, schema in value.items()}
         return self._held(value, names)
+
+
+@lru_cache(maxsize=32)
+def _grammar(documents: str, *, is_closed: bool, without: tuple[tuple[str, str], ...]) -> str:
+    """Return the grammar of schemas, given as JSON, as `held` takes them."""
+    return json_grammar(json.dumps(held(json.loads(documents), is_closed=is_closed, without=without)))
 
 
 def _listed(value: Any) -> list[Any]:

@@ -231,7 +231,7 @@ def _call_item(call: Call) -> Document:
 def _usage(finished: Finished) -> Document:
     return {
         "input_tokens": finished.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": finished.tokens,
         "output_tokens_details": {"reasoning_tokens": finished.thought_tokens},
         "total_tokens": finished.prompt_tokens + finished.tokens,

@@ -17,8 +17,6 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from prometheus_client import generate_latest
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import MutableHeaders
-from starlette.routing import Route
 
 from refactx.ask.browse import browse, check_text
 from refactx.ask.checked import CheckedAsker
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from starlette.routing import BaseRoute
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from refactx.translate.translator import Event, Translator
 
@@ -390,7 +387,6 @@ def state_router(services: Sequence[TextService], drains: Callable[[], bool]) ->
 
 
 _log = logging.getLogger(__name__)
-_INVALID_REQUEST = -32600  # of JSON-RPC 2.0
 
 
 def assistants_app(
@@ -402,9 +398,6 @@ def assistants_app(
     tools = fact_server(service.index, facts=service.facts, look_up=_looks_up(service), ask=_asks(service))
     options = service.options
     app = http_app(tools, hosts=options.hosts, origins=options.origins, max_bytes=options.max_bytes)
-    for route in app.routes:
-        if isinstance(route, Route):
-            route.app = _with_short_errors(route.app)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -412,45 +405,6 @@ def assistants_app(
             yield
 
     return list(app.routes), lifespan
-
-
-def _with_short_errors(app: "ASGIApp") -> "ASGIApp":
-    """Return an application that tells in one line that a body is no message.
-
-    The SDK lists on many lines what each kind of message has, and the body has not.
-    """
-
-    async def answer(scope: "Scope", receive: "Receive", send: "Send") -> None:
-        start: Message | None = None
-
-        async def send_short(message: "Message") -> None:
-            nonlocal start
-            if message["type"] == "http.response.start" and message["status"] == 400:
-                start = message  # it has the length of the body, which comes next and is whole
-            elif start is None:
-                await send(message)
-            else:
-                body = _short_error(message["body"])
-                MutableHeaders(scope=start)["content-length"] = str(len(body))
-                await send(start)
-                await send({**message, "body": body})
-                start = None
-
-        await app(scope, receive, send_short)
-
-    return answer
-
-
-def _short_error(body: bytes) -> bytes:
-    """Return the body of a reply, with an error in one line."""
-    try:
-        document = json.loads(body)
-        if "\n" not in document["error"]["message"]:
-            return body
-    except (ValueError, KeyError, TypeError):
-        return body
-    confidence = "the body is no request or notification of JSON-RPC 2.0: send one in each POST"
-    return json.dumps(document | {"error": {"code": _INVALID_REQUEST, "message": confidence}}).encode()
 
 
 def _looks_up(service: TextService) -> Callable[..., Any]:

@@ -590,4 +590,5 @@ class TextService:
             if stream.scores is None
             else scores_of(stream.scores.found, self.scoring("logprobs").model.token_bytes, text),
             form=None if order.form is None else written.form.text if written.form else "",
+            unheld={} if order.calls is None else order.calls.form.unheld,
         )

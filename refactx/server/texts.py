@@ -8,7 +8,7 @@ import asyncio
 import time
 import uuid
 from codecs import getincrementaldecoder
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
@@ -214,7 +214,8 @@ class Finished:
     none; `answer_start`: where the marker before it begins; `facts`: those in it; `queries`: those in it with their
     answers; `unknown`: whether the answer is that the facts do not tell; `confidence`: as in `refactx.Answer`; `form`: the
     answer in the form that was asked for, such as JSON, None if none was; `calls`: those of tools, after the text;
-    `scores`: how likely the tokens of the text were, None if that was not asked for.
+    `scores`: how likely the tokens of the text were, None if that was not asked for; `unheld`: what is not held of the
+    arguments of tools, by their names.
     """
 
     text: str
@@ -235,6 +236,7 @@ class Finished:
     form: str | None = None
     calls: tuple[Call, ...] = ()
     scores: tuple[TokenScore, ...] | None = None
+    unheld: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def content(self) -> str:
@@ -250,6 +252,7 @@ class Finished:
             "queries": [query.to_json() for query in self.queries],
             "forward_passes": self.forward_passes,
             "turns_left_out": self.turns_left_out,
+            **({"unheld": {name: list(said) for name, said in self.unheld.items()}} if self.unheld else {}),
         }
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import takewhile
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,14 @@ from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOp
 from refactx.decoding.states import Constraint, FactSource
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError
-from refactx.server.conversation import Conversation
+from refactx.server.conversation import MOST_NESTED, Conversation, is_nested
 from refactx.server.forms import Forms, JsonForm
-from refactx.server.http import bad_request
+from refactx.server.http import ApiError, bad_request
+from refactx.server.references import UnheldError
+from refactx.server.schemas import TYPES
+from refactx.server.shapes import held
 from refactx.server.texts import Call, CountedStream
-from refactx.sparql.decoding.matching import Matcher
+from refactx.sparql.decoding.matching import Matcher, json_problem
 from refactx.tree.tree import NO_TOKENS, Tokens
 
 MOST_TOOLS = 128
@@ -389,7 +392,14 @@ class Tools:
         for position, token in enumerate(written.ids):
             state = constraint.advance(state, token, position)
         table = self._model.token_bytes
-        found = [json.loads(b"".join(table[one] for one in call)) for call in state.calls]
+        try:
+            found = [json.loads(b"".join(table[one] for one in call)) for call in state.calls]
+        except RecursionError:
+            found = [None]
+        if any(one is None or is_nested(one) for one in found):
+            raise InputError(
+                f"the model's arguments have more than {MOST_NESTED} levels: give a tool whose schema has fewer"
+            )
         return [_call(one["name"], one[key]) for one in found], written
 
     def _own_calls(self, order: ToolOrder, bare: re.Match[str]) -> list[Call]:
@@ -404,7 +414,7 @@ class Tools:
         key, names = self._known_marks.arguments, {tool["function"]["name"] for tool in order.tools}
         if not isinstance(written, dict) or {*written} != {"name", key} or written["name"] not in names:
             return False
-        if not isinstance(written[key], dict):
+        if not isinstance(written[key], dict) or is_nested(written[key]):
             return False
         call = {"name": written["name"], key: order.in_order(written["name"], written[key])}
         return self._forms.takes(order.form, json.dumps(call, ensure_ascii=False))
@@ -508,38 +518,85 @@ def _written(writer: BatchWriter, request: TextRequest, options: WritingOptions)
     return written
 
 
+MOST_LEFT_OUT = 20
+"""The most keywords of a tool that are left out, so that the others are held."""
+
+
+class HeldTool(NamedTuple):
+    """The arguments of a tool as they are held: a `schema` `without` keywords at places; `unheld`: what is not, in words."""
+
+    schema: Mapping[str, Any]
+    without: Sequence[tuple[str, str]] = ()
+    unheld: Sequence[str] = ()
+
+
+def held_tool(function: Function) -> HeldTool:
+    """Return how the arguments of a tool are held. Raise ApiError (400) for a schema that is wrong, or that nothing fulfils.
+
+    A keyword that cannot be held is left out; if that does not do, any object is taken.
+
+    >>> tags = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+    >>> held_tool(Function(name="f", parameters={"properties": {"tags": tags}})).without
+    [('f#/properties/tags', 'uniqueItems')]
+    """
+    name, schema = function.name, _object_schema(function)
+    without, unheld = list[tuple[str, str]](), list[str]()
+    while len(without) < MOST_LEFT_OUT:
+        try:
+            found = held({"": {"$ref": name}, name: schema}, is_closed=True, without=without)
+            if problem := json_problem(json.dumps(found)):
+                raise UnheldError(f"{name}#", "the schema", f"is too large: give a simpler one ({problem[:80]})")
+        except UnheldError as error:
+            if error.is_wrong:
+                raise _wrong_tool(name, str(error)) from None
+            unheld.append(str(error))
+            if error.keyword == "the schema" or (error.place, error.keyword) in without:
+                break
+            without.append((error.place, error.keyword))
+        except RecursionError:
+            raise _wrong_tool(name, "it is too deep: give one with fewer levels") from None
+        except ValueError as error:  # such as of a number beyond 2^53
+            unheld.append(str(error))
+            break
+        else:
+            return HeldTool(schema, without, unheld)
+    return HeldTool(
+        {"type": "object", "additionalProperties": True}, (), [*unheld[-1:], "its arguments may be any object"]
+    )
+
+
+def _wrong_tool(name: str, reason: str) -> ApiError:
+    return bad_request(f"the schema in tools cannot be used, of the function {name!r}: {reason}", "tools")
+
+
+def _object_schema(function: Function) -> dict[str, Any]:
+    """Return the schema of the arguments of a function, an object also where a client writes null for no arguments."""
+    schema = dict(function.parameters or {})
+    types = schema.get("type", "object")
+    if types in ("null", ["null"]) or not schema:
+        return {"type": "object", "properties": {}}
+    if isinstance(types, str) and types != "object" and types in (*TYPES, "integer"):
+        raise _wrong_tool(function.name, "its type has to be object")
+    return {**schema, "type": "object" if isinstance(types, list) and "object" in types else types}
+
+
 def _form(functions: Mapping[str, Function], key: str) -> JsonForm:
     """Return the form of a call of one of some functions. `key`: the name of the field of arguments."""
-    kinds, shared = list[dict[str, Any]](), dict[str, Any]()
-    for name, function in functions.items():
-        schema = _closed(function.parameters or {"type": "object", "properties": {}}, is_root=True)
-        for defined, meaning in schema.pop("$defs", {}).items():  # references to them begin at the root
-            if shared.setdefault(defined, meaning) != meaning:
-                raise bad_request(f"tools define {defined!r} in two ways in $defs: rename one", "tools")
-        fields = {"name": {"const": name}, key: {"type": "object", **schema}}
-        kinds.append({"type": "object", "properties": fields, "required": ["name", key], "additionalProperties": False})
-    return JsonForm(schema={"anyOf": kinds, **({"$defs": shared} if shared else {})}, place="tools")
-
-
-_COMPOSED = {"allOf", "anyOf", "oneOf", "$ref", "if"}
-_OTHERS = {"additionalProperties", "patternProperties", "unevaluatedProperties"}
-"""Keywords of schemas that have parts elsewhere, or say themselves which other properties there may be."""
-
-
-def _closed(schema: Mapping[str, Any], *, is_root: bool = False) -> dict[str, Any]:
-    """Return a schema whose objects have the properties that it names alone, where it says nothing of others.
-
-    >>> _closed({"type": "object", "properties": {"city": {"type": "string"}}})["additionalProperties"]
-    False
-    """
-    closed, named, items, needed = dict(schema), *map(schema.get, ("properties", "items", "required"))
-    if _COMPOSED & schema.keys():
-        return closed
-    if isinstance(named, Mapping):
-        closed["properties"] = {name: _closed(one) if isinstance(one, Mapping) else one for name, one in named.items()}
-        has_all = not isinstance(needed, list) or all(one in named for one in map(str, needed))
-        if (named or is_root) and has_all and not _OTHERS & schema.keys():
-            closed["additionalProperties"] = False
-    if isinstance(items, Mapping):
-        closed["items"] = _closed(items)
-    return closed
+    tools = {name: held_tool(function) for name, function in functions.items()}
+    kinds = [
+        {
+            "type": "object",
+            "properties": {"name": {"const": name}, key: {"$ref": name}},
+            "required": ["name", key],
+            "additionalProperties": False,
+        }
+        for name in tools
+    ]
+    return JsonForm(
+        schema={"anyOf": kinds},
+        place="tools",
+        documents={name: tool.schema for name, tool in tools.items()},
+        is_closed=True,
+        without=[one for tool in tools.values() for one in tool.without],
+        unheld={name: tool.unheld for name, tool in tools.items() if tool.unheld},
+    )

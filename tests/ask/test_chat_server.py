@@ -1,5 +1,6 @@
 """A model on a server: parameters that it refuses, and attempts that fail."""
 
+import json
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -68,6 +69,32 @@ def test_refusals_of_many_servers(server: ChatStub, name: str, reason: str | dic
     server.refuses = lambda request: reason if name in request else None
     assert ChatServer("m", server.url, ROLE).generate(SAID, 7) == "reply to Who?"
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": {"a": 1}},
+        {"content": 5},
+        {"content": ["a", {"type": "text"}]},
+        {"content": None, "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}]},
+        {"content": None, "tool_calls": [{"id": 5, "function": {"name": "f", "arguments": "{}"}}]},
+        {"content": None, "tool_calls": [{"id": "c", "function": None}]},
+        {"content": None, "tool_calls": {"a": 1}},
+        None,
+        "text",
+    ],
+)
+def test_a_reply_that_is_no_text_is_an_error(server: ChatStub, message: Any) -> None:
+    server.body = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
+    with pytest.raises(ModelServerError, match="is not a chat completion"):
+        ChatServer("m", server.url, ROLE).generate(SAID, 7)
+
+
+def test_a_reply_with_more_levels_than_are_read_is_an_error(server: ChatStub) -> None:
+    server.body = b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    with pytest.raises(ModelServerError, match="is not a chat completion"):
+        ChatServer("m", server.url, ROLE).generate(SAID, 7)
 
 
 def test_a_model_without_a_system_role_is_told_all_by_the_user(server: ChatStub) -> None:

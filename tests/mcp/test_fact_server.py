@@ -86,9 +86,9 @@ def test_facts_of_a_subject_are_those_of_the_index(index: refactx.Index) -> None
     }
     assert [(one["label"], one["facts"]) for one in found["properties"]] == [("p", 12), ("q", 1)]
     assert call(server, "facts", subject="Ann", predicate="q")["facts"][0]["object"]["label"] == "Bo"
-    for limit in (0, 1, 5):
+    for limit in (1, 5):
         some = call(server, "facts", subject="Ann", limit=limit)
-        assert (len(some["facts"]), some["truncated"]) == (max(1, limit), True)
+        assert (len(some["facts"]), some["truncated"]) == (limit, True)
     assert call(server, "facts", subject="Anne")["near"] == ["Ann"]
     found = call(server, "facts", subject="ANN", predicate="Q")
     assert found["resolved"] == {"label": "ANN", "name": "Ann", "among": 1}
@@ -135,6 +135,8 @@ def graph(module_url: str, smollm2_folder: Path, tmp_path_factory: pytest.TempPa
         ("Ann Lee", ("Ann Lee", "name")),
         ("ANN lee", ("Ann Lee", "name")),
         ("the boss", ("Ann Lee", "alias")),
+        ("Lee, Ann", ("Ann Lee", "name")),
+        ("lee,ann", ("Ann Lee", "name")),
         ("Bo Bergg", ("Bo Berg", "near")),
     ],
 )
@@ -170,7 +172,7 @@ def test_a_query_on_the_facts_is_answered_with_labels_and_proof(graph: MCPServer
     some = call(graph, "query", query="list <Ann Lee> <knows>", limit=1)
     assert (len(some["rows"]), some["complete"], some["answer"]) == (1, False, some["rows"][0]["label"])
     assert call(graph, "query", query="ask <Ann Lee> <knows> <Bo Berg>")["answer"] == "yes"
-    assert "in place of one of list, count" in call(graph, "query", query="who knows")
+    assert "in place of one of list, count" in call(graph, "query", query="who knows <Ann Lee>")
 
 
 def test_sparql_has_rows_with_labels(graph: MCPServer) -> None:
@@ -289,11 +291,26 @@ def test_each_request_has_its_reply_if_input_ends_at_once(database: str) -> None
 
 
 def test_lines_that_are_no_messages_have_an_error_and_the_rest_is_answered(database: str) -> None:
-    odd = [b"{", b"\xff", b"[]", b'"x"', b"[" * 100_000, b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}']
+    odd: list[Any] = [b"{", b"\xff", b"[]", b'"x"', b"[" * 100_000, b'{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}']
     replies = piped(database, INITIALIZE, *odd, b"", b'{"jsonrpc":"1.0","id":"me","method":"ping"}', {"method": "ping"})
     errors = [(one["id"], one["error"]["code"]) for one in replies if "error" in one]
     assert errors == [(None, code) for code in (-32700, -32700, -32600, -32600, -32700, -32700)] + [("me", -32600)]
     assert replies[-1] == {"jsonrpc": "2.0", "id": 9, "result": {}}
+
+
+def test_requests_have_ids_and_batches_are_of_the_first_version(database: str) -> None:
+    ping = {"jsonrpc": "2.0", "method": "ping"}
+    batch = json.dumps(
+        [{**ping, "id": 5}, {**ping, "id": None}, 7, {"jsonrpc": "2.0", "method": "notifications/x"}]
+    ).encode()
+    early = json.loads(json.dumps(INITIALIZE).replace("2025-06-18", "2025-03-26"))
+    for first, taken in ((INITIALIZE, False), (early, True)):
+        replies = piped(
+            database, first, *({**ping, "id": one} for one in (1.5, None, True, [])), batch, {"method": "ping"}
+        )
+        errors = [one["error"]["code"] for one in replies if one.get("id") is None]
+        assert errors == [-32600] * (6 if taken else 5)
+        assert [one["id"] for one in replies if "result" in one] == [0, *([5] if taken else []), 6]
 
 
 @pytest.mark.long
@@ -321,6 +338,24 @@ def test_arguments_that_do_not_fit_are_told_in_one_line(index: refactx.Index) ->
     confidence = "Error executing tool facts: the argument subject is wrong: "
     assert call(server, "facts") == f"{confidence}Field required"
     assert call(server, "facts", subject=5) == f"{confidence}Input should be a valid string"
+    for tool, given, most in (
+        ("facts", {"subject": "Ann"}, 100),
+        ("find", {"name": "Ann"}, 100),
+        ("sparql", {"query": "ASK {}"}, 1000),
+    ):
+        for limit in (-1, 0, most + 1):
+            said = call(server, tool, **given, limit=limit)
+            assert said.startswith(f"Error executing tool {tool}: the argument limit is wrong: Input should be ")
+            assert said.endswith(f" {most if limit > 0 else 1}")
+
+
+def test_a_question_in_words_is_told_its_tool(index: refactx.Index) -> None:
+    for asks in (None, asks_alone(tiny_asker(), "")):
+        server = fact_server(index, ask=asks)
+        for question in ("Who is Ann?", "How many b has Ann", "count the rivers", "", "Who is <Ann>?", "<Ann>"):
+            said = call(server, "query", query=question)
+            assert ("are for the tool `ask`" in said, "`ask` of a server with a model" in said) == (True, asks is None)
+        assert "SPARQL is for the tool `sparql`" in call(server, "query", query="SELECT ?x { ?x ?y ?z }")
 
 
 @pytest.mark.long

@@ -114,7 +114,22 @@ def test_a_body_that_is_no_message_is_refused_in_one_line(served: Running) -> No
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     for body, code, confidence in (
         (b'{"model": "tiny"}', -32600, "the body is no request or notification of JSON-RPC 2.0"),
-        (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', -32600, "the body is no request or notification"),
+        (b"[]", -32600, "the body is no request or notification"),
+        (
+            b'{"jsonrpc": "2.0", "id": 1.5, "method": "ping"}',
+            -32600,
+            "the id of a request has to be a text or an integer",
+        ),
+        (
+            b'{"jsonrpc": "2.0", "id": null, "method": "ping"}',
+            -32600,
+            "the id of a request has to be a text or an integer",
+        ),
+        (
+            b'{"jsonrpc": "2.0", "id": true, "method": "ping"}',
+            -32600,
+            "the id of a request has to be a text or an integer",
+        ),
         (b"{", -32700, "Parse error: EOF while parsing an object at line 1 column 1"),
         (
             rb'{"jsonrpc": "2.0", "id": "\ud800", "method": "ping"}',
@@ -127,6 +142,27 @@ def test_a_body_that_is_no_message_is_refused_in_one_line(served: Running) -> No
             error = reply.json()["error"]
             assert (reply.status_code, error["code"], "\n" in error["message"]) == (400, code, False)
             assert confidence in error["message"]
+
+
+def test_batches_are_answered_where_the_version_has_them(served: Running) -> None:
+    headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    ping, told = {"jsonrpc": "2.0", "method": "ping"}, {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    facts = {"name": "facts", "arguments": {"subject": "Ann", "limit": 2}}
+    look = {"jsonrpc": "2.0", "id": "f", "method": "tools/call", "params": facts}
+
+    def post(body: Any, **more: str) -> httpx2.Response:
+        return httpx2.post(f"{served.url}/mcp", json=body, headers=headers | more)
+
+    for version in ({}, {"MCP-Protocol-Version": "2025-03-26"}):
+        reply = post([{**ping, "id": 1}, told, look, {**ping, "id": None}, 5], **version)
+        assert reply.status_code == 200
+        first, second, third, last = reply.json()
+        assert (first, second["id"]) == ({"jsonrpc": "2.0", "id": 1, "result": {}}, "f")
+        assert len(second["result"]["structuredContent"]["facts"]) == 2
+        assert [one["error"]["code"] for one in (third, last)] == [-32600, -32600]
+        assert (post([told, told], **version).status_code, post([told], **version).content) == (202, b"")
+        assert post([{**ping, "id": 1}] * 101, **version).status_code == 400
+    assert post([{**ping, "id": 1}], **{"MCP-Protocol-Version": "2025-06-18"}).status_code == 400
 
 
 def test_keys_guard_it(index: refactx.Index) -> None:

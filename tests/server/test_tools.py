@@ -364,6 +364,108 @@ def test_wrong_tools_are_said_in_one_sentence(
     assert error["param"] == (param or "messages.1.tool_call_id")
 
 
+def function(name: str, schema: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": schema}}
+
+
+UNIQUE = {"type": "object", "properties": {"tags": {"type": "array", "items": {"type": "string"}, "uniqueItems": True}}}
+
+
+def test_what_cannot_be_held_of_a_tool_is_left_out_and_told(served: tuple[Running, Script]) -> None:
+    server, script = served
+    many = {"dependentRequired": {f"a{n}": [f"b{n}"] for n in range(20)}}
+    tools = [*TOOLS, function("tag", UNIQUE), function("any", many), function("none", {"type": "null"})]
+    written = [("tag", {"tags": ["a", "a"]}), ("any", {"x": [1]}), ("none", {}), WEATHER_CALL]
+    for name, arguments in written:
+        say(script, f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}", said("How?"), tools)
+        choice, calls = called(server, tools=tools, parallel_tool_calls=False)
+        assert calls == [(name, arguments)]
+        unheld = choice.message.refactx["unheld"]
+        assert [*unheld] == ["tag", "any"]
+        assert unheld["tag"][0].startswith("uniqueItems at tag#/properties/tags cannot be held")
+        assert unheld["any"][-1] == "its arguments may be any object"
+    asked = {
+        "model": "tiny",
+        "input": "How?",
+        "max_output_tokens": 5,
+        "tools": [{"type": "function", **tools[2]["function"]}],
+    }
+    assert [*server.post("/v1/responses", asked).json()["refactx"]["unheld"]] == ["tag"]
+    assert "unheld" not in called(server)[0].message.refactx
+
+
+NODE = {"type": "object", "properties": {"name": {"const": "n"}, "next": {"$ref": "#"}}, "required": ["name"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "right"),
+    [
+        (NODE, {"name": "n", "next": {"name": "n"}}),
+        ({**NODE, "$id": "https://example.org/node"}, {"name": "n", "next": {"name": "n"}}),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "#/definitions/X"}}, "definitions": {"X": CITY}},
+            {"a": "Bern"},
+        ),
+        ({"type": "object", "properties": {"a": CITY, "b": {"$ref": "#/properties/a"}}}, {"b": "Bern"}),
+    ],
+)
+def test_references_mean_parts_of_the_parameters(served: tuple[Running, Script], schema: Any, right: Any) -> None:
+    server, script = served
+    other = function("other", {"type": "object", "$defs": {"X": {"const": 1}}, "definitions": {"X": {"const": 1}}})
+    tools = [function("f", schema), other]
+    say(script, f"<tool_call>\n{json.dumps({'name': 'f', 'arguments': right})}", said("How?"), tools)
+    choice, calls = called(server, tools=tools, parallel_tool_calls=False)
+    assert calls == [("f", right)]
+    assert "unheld" not in choice.message.refactx
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        (
+            {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}},
+            "$ref at f#/$defs/a refers to itself",
+        ),
+        ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "$ref at f#/properties/a refers to '#/$defs/b', which is not there"),
+        ({"type": "string"}, "its type has to be object"),
+        ({"required": "a"}, "required at f# has to be a list of names"),
+        ({"required": ["a"], "additionalProperties": False}, "the schema at f# fits no value"),
+    ],
+)  # fmt: skip
+def test_a_wrong_schema_of_a_tool_is_refused_by_its_name(
+    served: tuple[Running, Script], schema: Any, says: str
+) -> None:
+    asked = {"model": "tiny", "messages": said("How?"), "tools": [*TOOLS, function("f", schema)]}
+    reply = served[0].post("/v1/chat/completions", asked)
+    assert reply.status_code == 400
+    assert reply.json()["error"]["message"].startswith("the schema in tools cannot be used, of the function 'f': ")
+    assert says in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("depth", [101, 500, 5000])
+def test_arguments_that_are_nested_too_deeply_are_refused(served: tuple[Running, Script], depth: int) -> None:
+    server, script = served
+    deep = '{"a": ' * depth + "1" + "}" * depth
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": deep}}
+    history = [*said("How?"), {"role": "assistant", "content": None, "tool_calls": [call]}]
+    asked: dict[str, Any] = {"model": "tiny", "messages": [*history, *said("And?")], "max_tokens": 5, "tools": TOOLS}
+    reply = server.post("/v1/chat/completions", asked)
+    assert (reply.status_code, "more than 100 levels" in reply.text) == (400, True)
+    schema = {"type": "object", "properties": {"a": {"$ref": "#"}}}
+    tools = [function("f", {**schema, "properties": {"a": {"anyOf": [{"$ref": "#"}, {"const": 1}]}}})]
+    if depth == 101:  # of the model
+        say(script, f'<tool_call>\n{{"name": "f", "arguments": {deep}}}', said("How?"), tools)
+        asked = {
+            "model": "tiny",
+            "messages": said("How?"),
+            "tools": tools,
+            "max_tokens": 2000,
+            "parallel_tool_calls": False,
+        }
+        reply = server.post("/v1/chat/completions", asked)
+        assert (reply.status_code, "more than 100 levels" in reply.text) == (400, True)
+
+
 def test_a_model_without_tools_in_its_template_is_named(tiny: Running) -> None:
     reply = tiny.post("/v1/chat/completions", {"model": "tiny", "messages": said("How?"), "tools": TOOLS})
     assert reply.status_code == 400

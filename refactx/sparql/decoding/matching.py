@@ -289,6 +289,28 @@ def json_grammar(schema: str) -> str:
     )
 
 
+@lru_cache(maxsize=1)
+def _bytes() -> LLTokenizer:
+    return LLTokenizer("byte")
+
+
+@lru_cache(maxsize=256)
+def _json_matcher(schema: str) -> LLMatcher:
+    return LLMatcher(_bytes(), json_grammar(schema), log_level=0)
+
+
+def json_problem(schema: str) -> str:
+    """Return why llguidance refuses a JSON schema; empty if it does not."""
+    matcher = _json_matcher(schema)
+    return str(matcher.get_error()).partition("<state>")[0].strip() if matcher.is_error() else ""
+
+
+def json_takes(schema: str, text: str, *, begun: bool = False) -> bool:
+    """Return whether a text of JSON is by a schema that llguidance takes. `begun`: or is the beginning of one."""
+    matcher, encoded = _json_matcher(schema).deep_copy(), list(text.encode("utf-8", "surrogatepass"))
+    return matcher.try_consume_tokens(encoded) == len(encoded) and (begun or matcher.is_accepting())
+
+
 def _exact(digits: str) -> int:
     if abs(number := int(digits)) > EXACT:
         raise ValueError(f"{digits} is beyond 2^53, where numbers are not exact: use a string")
