@@ -126,6 +126,10 @@ class Process:
         """Have the process ended, from any thread: `run` raises ProcessEndedError."""
         self._process.kill()
 
+    def has_ended(self) -> bool:
+        """Return whether the process was killed between two items."""
+        return self._process.poll() is not None
+
     def run(self, item: object, seconds: float | None = None) -> Any:
         """Return the result of an item.
 

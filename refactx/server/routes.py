@@ -119,7 +119,7 @@ def sparql_router(service: TextService) -> APIRouter:
     async def sparql(asked: SparqlRequest) -> Response:
         """Run a SELECT or ASK query of SPARQL on the index. The result is in the JSON of the W3C, with the names of IRIs as
         `labels`."""
-        from refactx.sparql.engines import EngineError
+        from refactx.sparql.engines import EngineError, EngineTimeoutError
         from refactx.sparql.names import Names
         from refactx.sparql.results import labels, written
 
@@ -129,14 +129,14 @@ def sparql_router(service: TextService) -> APIRouter:
             try:
                 result = sparql_result(index, Names(index), asked.query, asked.limit)
             except EngineError as error:
-                raise ApiError(504, str(error)) from None
+                raise ApiError(504 if isinstance(error, EngineTimeoutError) else 400, str(error)) from None
             found: Document = json.loads("".join(written(result, "json")))
             if isinstance(result, bool):
                 return found
             more = {"truncated": result.truncated, "note": result.note}
             return found | {"labels": labels(result.rows, known.names), **more}
 
-        return JsonReply(await service.look_up(run))
+        return JsonReply(await service.run_query(run))
 
     return router
 
@@ -395,7 +395,8 @@ def assistants_app(
     """Return the routes for assistants, and the lifespan that they need; none for an index that is in no database."""
     if not isinstance(service.index, Index) or service.facts is None:
         return [], None
-    tools = fact_server(service.index, facts=service.facts, look_up=_looks_up(service), ask=_asks(service))
+    look_up, run_query = _safely(service, service.look_up), _safely(service, service.run_query)
+    tools = fact_server(service.index, facts=service.facts, look_up=look_up, run_query=run_query, ask=_asks(service))
     options = service.options
     app = http_app(tools, hosts=options.hosts, origins=options.origins, max_bytes=options.max_bytes)
 
@@ -407,13 +408,13 @@ def assistants_app(
     return list(app.routes), lifespan
 
 
-def _looks_up(service: TextService) -> Callable[..., Any]:
-    async def look_up(read: Callable[..., Any], *arguments: Any) -> Any:
+def _safely(service: TextService, call: Callable[..., Any]) -> Callable[..., Any]:
+    async def called(read: Callable[..., Any], *arguments: Any) -> Any:
         with _safe():
             service.availability.check()
-            return await service.look_up(read, *arguments)
+            return await call(read, *arguments)
 
-    return look_up
+    return called
 
 
 def _asks(service: TextService) -> Callable[[str], Any]:

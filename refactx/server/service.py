@@ -33,7 +33,7 @@ from refactx.paths import is_file_name
 from refactx.postgres.entry import Limits
 from refactx.selection.beams import FactBeams
 from refactx.server.forms import Forms, JsonForm, WrittenForm
-from refactx.server.http import ApiError, Slot, Slots, api_error, bad_request
+from refactx.server.http import RETRY_SECONDS, ApiError, Slot, Slots, api_error, bad_request
 from refactx.server.metrics import Metrics
 from refactx.server.texts import (
     Call,
@@ -270,6 +270,8 @@ class Continuing:
 
 
 LOOKUP_THREADS = 4
+QUERY_THREADS, MOST_QUERIES = 16, 64
+"""Queries of SPARQL that run or wait for a process, and those together with the ones that wait for a thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,6 +353,8 @@ class TextService:
             self.availability.follow(index, options.refresh)
         self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")
         self.lookups = ThreadPoolExecutor(LOOKUP_THREADS, thread_name_prefix="refactx-facts")
+        self._queries = ThreadPoolExecutor(QUERY_THREADS, thread_name_prefix="refactx-sparql")
+        self._queries_left = MOST_QUERIES
 
     def warm_up(self) -> None:
         """Let the model read what all prompts have in common, so that the first request need not wait for it."""
@@ -368,6 +372,7 @@ class TextService:
         """End its threads, which must have nothing to do any more."""
         self._writers.shutdown(wait=False, cancel_futures=True)
         self.lookups.shutdown(wait=False, cancel_futures=True)
+        self._queries.shutdown(wait=False, cancel_futures=True)
         self.availability.close()
 
     def take_slot(self, order: Order) -> Slot:
@@ -390,8 +395,23 @@ class TextService:
 
     async def look_up(self, read: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that looks up facts, in a thread. Raise what it raises."""
+        return await self._in_thread(self.lookups, read, *arguments)
+
+    async def run_query(self, read: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function that runs a query of SPARQL, in a thread beside those of look-ups. Raise what it raises, and
+        ApiError (429) if too many wait."""
+        if self._queries_left == 0:
+            said = f"{MOST_QUERIES} queries run or wait: send this one again in {RETRY_SECONDS} s"
+            raise ApiError(429, said, code="rate_limit_exceeded", headers={"Retry-After": str(RETRY_SECONDS)})
+        self._queries_left -= 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.lookups, read, *arguments)
+            return await self._in_thread(self._queries, read, *arguments)
+        finally:
+            self._queries_left += 1
+
+    async def _in_thread(self, threads: ThreadPoolExecutor, read: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, read, *arguments)
         except Exception as error:
             self.availability.note(error)
             raise

@@ -17,7 +17,7 @@ from refactx.sparql.labels import Labelled
 from refactx.sparql.names import Names
 from refactx.walks.sparql.parser import Parsed, ParseError, parse
 from refactx.walks.sparql.prologue import id_of_term, id_within
-from refactx.walks.sparql.tree import Block, Element, Group, Nested, Triple, groups_of
+from refactx.walks.sparql.tree import Block, Element, Group, Nested, Triple, groups_of, path_text
 
 SECONDS = 10.0
 ASKED = 60
@@ -154,8 +154,8 @@ class _Search:
 
     def _hint(self, triple: Triple) -> str:
         """Return what may be wrong with a triple that nothing matches; empty if nothing is known."""
-        terms = (triple.subject, triple.path, triple.object)
-        subject, path, object_ = (self._query.of(term.span).strip() for term in terms)
+        subject, object_ = (self._query.of(term.span).strip() for term in (triple.subject, triple.object))
+        path = path_text(triple.path, self._query.of)
         term = triple.object
         is_plain_string = term.kind == "literal" and not term.language and not term.datatype
         if is_plain_string and self._asks(f"{subject} {path} {object_}@{_LANGUAGE} ."):
@@ -174,7 +174,7 @@ def _of(part: _Part, query: Labelled) -> str:
     triple = part.triple
     if triple is None:
         return query.of(part.element.span)
-    return " ".join(query.of(one.span) for one in (triple.subject, triple.path, triple.object))
+    return f"{query.of(triple.subject.span)} {path_text(triple.path, query.of)} {query.of(triple.object.span)}"
 
 
 def _id_of(text: str) -> str | None:

@@ -6,11 +6,12 @@ come from the tokens (a prefix that is not declared, a bracket that is not close
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
-from pyoxigraph import QueryBoolean, QuerySolutions, Store
+from pyoxigraph import DefaultGraph, Store
 
 from refactx.sparql.engines.engine import (
     EngineTimeoutError,
@@ -23,7 +24,7 @@ from refactx.sparql.wikidata import GEO_FUNCTIONS
 from refactx.walks.sparql.parser import ParseError, parse
 from refactx.walks.sparql.prologue import PREFIXES
 from refactx.walks.sparql.tokens import Token, line_and_column, plain_query, tokens_of
-from refactx.walks.sparql.tree import RDF, triples_of
+from refactx.walks.sparql.tree import RDF, Bind, Block, Call, Group, Nested, Query, Term, Values, nodes, triples_of
 
 EXAMPLE = "SELECT ?x { wd:Q1588 wdt:P1449 ?x }"
 FORMS = ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE")
@@ -36,6 +37,10 @@ _DEEPEST = 200
 LONGEST, MOST_PATTERNS, MOST_SIGNS = 100_000, 100, 1_000
 """Characters; triple patterns, and keywords and signs, beyond which pyoxigraph takes too long: 4 s for 100 patterns of
 one subject, 19 s for 150; 5 s for 1,000 parts joined by OPTIONAL, UNION or ||. With 3,000, the stack ends."""
+_PARSER = Store()
+_NOT_RUN: dict[str, Any] = {"use_default_graph_as_union": True, "default_graph": [DefaultGraph()]}
+"""Arguments that pyoxigraph refuses together (ValueError), once it has parsed a query and before it evaluates any of it: a
+text that is only checked must not take memory or time, as an ASK or a COUNT does even where there are no triples."""
 _PLAIN = ("space", "other")
 _UNCOUNTED = frozenset({"(", ")", ","})
 _TERMS = frozenset({"iri", "label", "name", "variable", "blank", "string", "number"})
@@ -143,18 +148,66 @@ def check_query(text: str, seconds: float | None = None) -> Checked:
 def _checked(text: str) -> Checked:
     tokens = tokens_of(text)
     try:
-        result = Store().query(_harmless(tokens), base_iri=_BASE, prefixes=PREFIXES, custom_functions=GEO_FUNCTIONS)
+        _PARSER.query(_harmless(tokens), base_iri=_BASE, prefixes=PREFIXES, **_NOT_RUN)
     except SyntaxError as error:
         raise fault(text, tokens, str(error)) from None
-    except RuntimeError as error:  # for functions that it does not have
-        raise UnknownFunctionError(f"{error}: use a function of SPARQL 1.1, or a cast to a type of XSD") from None
-    if isinstance(result, QueryBoolean):
-        return Checked(True)
-    if isinstance(result, QuerySolutions):
-        return Checked(False, tuple(variable.value for variable in result.variables))
-    raise QueryRefusedError(
-        f"this is a {_form(tokens)} query, whose result is a graph: write SELECT for rows, or ASK for yes or no"
-    )
+    except ValueError:  # it is SPARQL
+        pass
+    form = _form(tokens)
+    if form not in ("SELECT", "ASK"):
+        raise QueryRefusedError(
+            f"this is a {form} query, whose result is a graph: write SELECT for rows, or ASK for yes or no"
+        )
+    try:
+        query = parse(tokens).query
+    except ParseError:  # syntax beyond SPARQL 1.1
+        return Checked(form == "ASK")
+    _check_functions(query)
+    return Checked(form == "ASK", () if form == "ASK" else _shown(query))
+
+
+def _check_functions(query: Query) -> None:
+    """Raise UnknownFunctionError if a query has a function that pyoxigraph does not have."""
+    calls = {
+        (one.name, len(one.arguments))
+        for one in nodes(query)
+        if isinstance(one, Call) and one.name[-1:] == ">" != one.name
+    }
+    for name, arguments in sorted(calls):
+        call = f"{name}({', '.join(['?x'] * arguments)})"
+        try:
+            Store().query(f"SELECT ({call} AS ?y) {{}}", base_iri=_BASE, custom_functions=GEO_FUNCTIONS)
+        except SyntaxError:  # a label
+            raise UnknownFunctionError(
+                f"{name} is no function: use one of SPARQL 1.1, or a cast to a type of XSD"
+            ) from None
+        except RuntimeError as error:
+            raise UnknownFunctionError(f"{error}: use a function of SPARQL 1.1, or a cast to a type of XSD") from None
+
+
+def _shown(query: Query) -> tuple[str, ...]:
+    """Return the variables of a SELECT."""
+    if query.selected:
+        terms = [one.variable or one.expression for one in query.selected]
+        return tuple(term.value for term in terms if isinstance(term, Term))
+    values = () if query.values is None else query.values.variables
+    parts = [*(() if query.where is None else _in_scope(query.where)), *(term.value for term in values)]
+    return tuple(sorted(set(parts)))  # in the order of the alphabet, as pyoxigraph has them
+
+
+def _in_scope(group: Group) -> Iterator[str]:
+    """Yield the variables of a group that a SELECT * shows."""
+    for element in group.elements:
+        if isinstance(element, Query):
+            yield from _shown(element)
+        elif isinstance(element, Nested):
+            if element.name is not None and element.name.kind == "variable":
+                yield element.name.value
+            for inner in element.groups if element.kind != "minus" else ():
+                yield from _in_scope(inner)
+        elif isinstance(element, Block | Bind | Values):
+            parts = element.variable if isinstance(element, Bind) else element
+            yield from (term.value for term in nodes(parts) if isinstance(term, Term) and term.kind == "variable")
 
 
 def check_alone(query: str) -> None:

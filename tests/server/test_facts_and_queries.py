@@ -1,6 +1,7 @@
 """Facts and queries over HTTP, on an index in PostgreSQL, with walks in both directions."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from support.server.running import Running, running
 
 import refactx
 from refactx.english import Relation
+from refactx.sparql.engines.processes import POOL
 from refactx.sparql.store import build_store
 
 FACTS = [f"<Ann> <p> <b{n}>" for n in range(12)] + ["<Ann> <q> <Bo>", "<Bo> <q of> <Ann>", "<Bé> <p> <in>"]
@@ -145,7 +147,10 @@ def test_examples_need_an_index_in_a_database(tiny: Running) -> None:
 
 
 def test_sparql_has_rows_with_names(served: Running) -> None:
-    assert "refactx store build" in served.post("/v1/sparql", {"query": "ASK { <Ann> <q> ?x }"}).text
+    refused = served.post("/v1/sparql", {"query": "SELECT * { <Ann> <q> ?x }"})
+    assert refused.status_code == 400
+    assert "ask who runs this server" in refused.text
+    assert "`" not in refused.text  # a visitor is told no command
     build_store(served.service.index)  # type: ignore[arg-type]
     reply = served.post("/v1/sparql", {"query": "SELECT ?x { <Ann> <q> ?x }"}).json()
     (row,) = reply["results"]["bindings"]
@@ -157,3 +162,25 @@ def test_sparql_has_rows_with_names(served: Running) -> None:
         refused = served.post("/v1/sparql", {"query": wrong})
         assert refused.status_code == 400
         assert refused.json()["error"]["message"]
+
+
+CROSS = f"SELECT (COUNT(*) AS ?n) {{ {' '.join(f'?a{n} ?p{n} ?o{n} .' for n in range(9))} }}"
+
+
+def test_look_ups_are_answered_while_queries_run_that_do_not_end(
+    served: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than there are threads for look-ups, or processes for queries; the last one waits for one of them."""
+    build_store(served.service.index)  # type: ignore[arg-type]
+    monkeypatch.setattr(POOL, "share", 0.2)
+    with ThreadPoolExecutor(8) as threads:
+        running = [threads.submit(served.post, "/v1/sparql", {"query": CROSS}) for _ in range(6)]
+        for _ in range(4):
+            assert facts(served, subject="Ann")["subject"]["label"] == "Ann"
+        assert served.get("/health").status_code == 200
+        found = served.post("/v1/sparql", {"query": "ASK { <Ann> <q> <Bo> }"})
+        assert found.json()["boolean"] is True
+        for member in list(POOL._running):
+            member.process.kill()
+        statuses = {one.result().status_code for one in running}
+    assert statuses <= {400, 504}

@@ -183,3 +183,36 @@ def test_a_space_after_the_name_of_a_function_is_taken(call: str) -> None:
     assert check_query(f"SELECT ({call} AS ?x) {{}}").variables == ("x",)
     same = "ASK { <Concat (band)> wdt:P1 'concat (x)' } # bnode ()"
     assert read_query(same) == same
+
+
+GROWN = 'REPLACE("aaaaaaaa", "a", "aaaaaaaaaaaaaaaa")'
+for _ in range(7):
+    GROWN = f'REPLACE({GROWN}, "a", "aaaaaaaa")'
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"ASK {{ FILTER(STRLEN({GROWN}) > 3) }}",
+        f"SELECT (MAX(STRLEN({GROWN})) AS ?n) {{ }}",
+        f"SELECT (COUNT(*) AS ?n) {{ }} ORDER BY STRLEN({GROWN})",
+        f"SELECT ?x {{ ?x wdt:P1 <some name> FILTER(STRLEN({GROWN}) > 3) }}",
+    ],
+)
+def test_a_check_evaluates_nothing(query: str) -> None:
+    """Each would take 256 MiB, in this process."""
+    assert check_query(query).is_ask == query.startswith("ASK")
+
+
+@pytest.mark.parametrize(
+    ("query", "variables"),
+    [
+        ("SELECT * { ?b ?a ?c OPTIONAL { ?d ?e [ ?f 5 ] } }", "abcdef"),
+        ("SELECT * { BIND(1 AS ?z) ?a ?c 5 MINUS { ?m ?a ?c } VALUES ?q { 1 } FILTER EXISTS { ?n ?c ?o } }", "acqz"),
+        ("SELECT * { GRAPH ?g { ?s ?p 5 } { SELECT ?x (1 AS ?n) { ?x ?p ?y } } } VALUES ?w { 1 }", "gnpswx"),
+        ("SELECT ?y (1 AS ?x) { ?x0 ?y ?z } GROUP BY ?y", "yx"),
+    ],
+)  # fmt: skip
+def test_variables_are_those_that_are_shown(query: str, variables: str) -> None:
+    assert check_query(query).variables == tuple(variables)
+    assert tuple(one.value for one in Store().query(query).variables) == tuple(variables)  # type: ignore[union-attr]

@@ -23,12 +23,11 @@ from refactx.sparql.engines.engine import (
 
 if TYPE_CHECKING:
     from refactx.sparql.engines.endpoint import EndpointEngine
-    from refactx.sparql.engines.index import EngineName, StoreEngine, TreeEngine, engine_at, open_engine, open_file
+    from refactx.sparql.engines.index import EngineName, TreeEngine, engine_at, open_engine, open_file
+    from refactx.sparql.engines.store import StoreEngine
 
 __all__ = ["EndpointEngine", "EngineError", "EngineName", "EngineTimeoutError", "QueryRefusedError", "Result", "Rows"]
 __all__ += ["SparqlEngine", "SparqlSyntaxError", "StoreEngine", "Term", "TreeEngine", "UnavailableError"]
 __all__ += ["UnknownFunctionError", "UnreachableError", "engine_at", "open_engine", "open_file"]
-__getattr__ = lazy_exports(
-    __name__,
-    {"endpoint": "EndpointEngine", "index": "EngineName StoreEngine TreeEngine engine_at open_engine open_file"},
-)
+_INDEX = "EngineName TreeEngine engine_at open_engine open_file"
+__getattr__ = lazy_exports(__name__, {"endpoint": "EndpointEngine", "index": _INDEX, "store": "StoreEngine"})

@@ -6,35 +6,36 @@ those that the store of the index gives, or the query is refused: one whose rows
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from pyoxigraph import Literal as RdfLiteral
-from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, Store
+from pyoxigraph import NamedNode, Store
 
 from refactx.errors import IndexNotFoundError, InputError
 from refactx.fact import ALIAS_OF, Fact
 from refactx.index import Index
 from refactx.paths import INDEX_FILE, is_file_name
 from refactx.sparql.engines.engine import (
-    EngineError,
     EngineTimeoutError,
     QueryRefusedError,
     Result,
     Rows,
     SparqlEngine,
     Term,
-    Worker,
     within,
 )
-from refactx.sparql.store import StoreError, open_store
+from refactx.sparql.engines.processes import POOL, IsolatedEngine, QueryLimits, own_limits
+from refactx.sparql.engines.store import StoreEngine
+from refactx.sparql.store import StoreError
 from refactx.sparql.store.building import triples_of
+from refactx.sparql.store.folder import folder_of, use_store
 from refactx.sparql.store.triples import OWN, entity, is_compared, name_of_own, not_compared, own
 from refactx.sparql.syntax import Checked, check_alone, check_query, read_query
-from refactx.sparql.wikidata import GEO_FUNCTIONS, Standard, label_functions, statements_in, to_standard
+from refactx.sparql.wikidata import statements_in, to_standard
 from refactx.walks import Query, QueryError, from_sparql, write_line
 from refactx.walks import Result as Answer
 from refactx.walks.evaluate import evaluate_walk
@@ -126,6 +127,7 @@ def _unknown(parsed: Parsed, facts: FactSet) -> list[str]:
 SECONDS = 60.0
 """The most time of a query, if none is given."""
 ADVICE = "build a store of the index (`refactx store build`), or ask an endpoint (--endpoint)"
+PUBLIC_ADVICE = "ask who runs this server for a store of the index, which answers any query"
 _LIMITS = Limits(members=1_000_000, reads=20_000_000, facts=0)
 _COUNT = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 
@@ -261,93 +263,6 @@ class TreeEngine:
         return [entity(ids[name]) if name in ids else own(name) for name in names]
 
 
-_AT_ONCE = 1024
-_OF_DATES = re.compile(r"\bFILTER\b.*(?:dateTime|\b(?:YEAR|MONTH|DAY|NOW)\s*\()", re.IGNORECASE | re.DOTALL)
-
-
-class StoreEngine:
-    """An engine on a store. Several threads may use it; queries with a time limit wait for each other.
-
-    By default a query has all the time it needs. One that takes too long, or is interrupted, uses a core until it ends or
-    the process does: pyoxigraph cannot stop one that has found no row yet.
-    """
-
-    name = "store"
-
-    def __init__(
-        self,
-        store: Store,
-        on_close: Callable[[], object] = lambda: None,
-        odd_dates: Mapping[str, str] | None = None,
-        of_index: bool = False,
-    ) -> None:
-        """`on_close`: called by `close`; `odd_dates`: dates that are not compared, one for each IRI of a predicate;
-        `of_index`: whether the triples are those of facts, so that there are no statements of Wikidata."""
-        self._store, self._on_close, self._odd_dates = store, on_close, odd_dates or {}
-        self._of_index = of_index
-        self._worker = Worker()
-
-    def run(self, query: str, *, limit: int | None = None, seconds: float | None = None) -> Result:
-        """Run a SELECT or ASK, as `refactx.sparql.engines.SparqlEngine` says. SERVICE is refused."""
-        standard = to_standard(read_query(query))
-        check_alone(standard.sparql)
-        try:
-            if seconds is None:
-                return self._run(standard, limit, lambda: None)
-            return self._worker.run(lambda call: self._run(standard, limit, call.check), seconds)
-        except TimeoutError:
-            raise EngineTimeoutError(
-                f"the query takes more than {seconds:g} seconds on the store: give it more time (--timeout), or bind more"
-            ) from None
-        except (OSError, RuntimeError, ValueError) as error:
-            raise EngineError(f"the store cannot run this query: {' '.join(str(error).split())}") from None
-
-    def _run(self, standard: Standard, limit: int | None, check: Callable[[], object]) -> Result:
-        query, other_languages = standard.sparql, set[str]()
-        used = {prefix: iri for prefix, iri in PREFIXES.items() if f"{prefix}:" in query}  # each takes 1 µs
-        labels = label_functions(self._store, other_languages) if standard.labels else {}
-        try:
-            found = self._store.query(query, prefixes=used, custom_functions=GEO_FUNCTIONS | labels)
-        except SyntaxError as error:
-            check_query(query)
-            raise EngineError(f"the store cannot run this query: {error}") from None
-        if isinstance(found, QueryBoolean):
-            return bool(found)
-        if not isinstance(found, QuerySolutions):
-            check_query(query)  # raises, since the result is a graph
-            raise QueryRefusedError("the result of this query has no rows: write SELECT or ASK")
-        variables = tuple(variable.value for variable in found.variables)
-        rows = list[tuple[Term | None, ...]]()
-        wanted = None if limit is None else limit + 1
-        while some := [
-            tuple(row) for row in islice(found, _AT_ONCE if wanted is None else min(_AT_ONCE, wanted - len(rows)))
-        ]:
-            rows += some
-            check()
-        is_cut = limit is not None and len(rows) > limit
-        notes = [standard.note, *self._notes_on(query)]
-        if other_languages:
-            notes.append(
-                f"labels are in {', '.join(sorted(other_languages))} where there are none as the query asks for"
-            )
-        return Rows(variables, rows[:limit], truncated=is_cut, note="; ".join(filter(None, notes)))
-
-    def _notes_on(self, query: str) -> Iterator[str]:
-        """Yield what is to be said of statements that no index has, and of dates that a query compares and that do not
-        compare."""
-        if self._of_index:
-            yield statements_in(query)
-        for iri, text in self._odd_dates.items() if _OF_DATES.search(query) else ():
-            name = iri.replace(PREFIXES["wdt"], "wdt:")
-            if iri in query or re.search(rf"{re.escape(name)}\b", query):
-                yield not_compared(name, text)
-
-    def close(self) -> None:
-        """Release the store."""
-        self._worker.close()
-        self._on_close()
-
-
 class WikibaseEngine:
     """An engine on the index of a Wikibase, whose own IRIs queries and rows have. Within, they are those of Wikidata.
 
@@ -380,27 +295,31 @@ class WikibaseEngine:
 EngineName = Literal["auto", "tree", "store"]
 
 
-def open_engine(index: Index, name: EngineName = "auto") -> SparqlEngine:
+def open_engine(index: Index, name: EngineName = "auto", limits: QueryLimits | None = None) -> SparqlEngine:
     """Open an engine on an index, which it does not close.
 
-    `auto`: the store if the index has one that has just what the index has; else the tree.
+    `auto`: the store if the index has one that has just what the index has; else the tree. `limits`: of queries on the
+    store; by default those of a user's own.
 
     Raises StoreError, which says what to run, for `store` if there is no such store; and as `Index.refresh` does.
     """
-    engine = _open_engine(index, name)
+    engine = _open_engine(index, name, limits or own_limits())
     return engine if index.base is None else WikibaseEngine(engine, index.base)
 
 
-def _open_engine(index: Index, name: EngineName) -> SparqlEngine:
+def _open_engine(index: Index, name: EngineName, limits: QueryLimits) -> SparqlEngine:
     if name == "tree":
         return TreeEngine(index)
     try:
-        store = open_store(index)
+        version, mark = use_store(index)
     except StoreError as error:
+        with suppress(StoreError):  # a file has no store
+            POOL.end_idle(folder_of(index).path)
         if name == "store":
             raise
-        return TreeEngine(index, str(error))
-    return StoreEngine(store.oxigraph, store.close, store.mark.odd_dates, of_index=True)
+        return TreeEngine(index, PUBLIC_ADVICE if limits.is_public else str(error))
+    POOL.end_idle(version.path.parent, but=version.path)
+    return IsolatedEngine(index.name, version.path, limits, version.release, mark.odd_dates)
 
 
 _RDF = re.compile(r"\.(ttl|nt|nq|trig|n3|rdf|owl|xml|jsonld)(\.(gz|bz2|zst|xz))?$", re.IGNORECASE)

@@ -352,14 +352,23 @@ def open_store(index: Index) -> FactStore:
     Raises StoreError, which says what to run, if there is no store, or if it does not have just what the index has;
     and as `Index.refresh` does.
     """
+    version, mark = use_store(index)
+    return _opened(version, mark, index.name)
+
+
+def use_store(index: Index) -> tuple[Version, StoreMark]:
+    """Return the version of an index's store that has just what the index has, locked against removal, and its mark.
+
+    Raises as `open_store` does, but for a database that is damaged.
+    """
     folder = folder_of(index)
     while True:
-        store = open_latest(folder, index.name)
-        if store.mark.index == index.snapshot.mark:
-            return store
-        store.close()
+        version, mark = _latest(folder, index.name)
+        if mark.index == index.snapshot.mark:
+            return version, mark
+        version.release()
         if not index.refresh():
-            raise StoreError(difference(store.mark, index))
+            raise StoreError(difference(mark, index))
 
 
 def open_latest(folder: StoreFolder, name: str) -> FactStore:
@@ -367,6 +376,26 @@ def open_latest(folder: StoreFolder, name: str) -> FactStore:
 
     Raises StoreError if there is none, if it is damaged, or if another version of refactx wrote it.
     """
+    return _opened(*_latest(folder, name), name)
+
+
+def _opened(version: Version, mark: StoreMark, name: str) -> FactStore:
+    try:
+        return FactStore(Store.read_only(str(version.path)), mark, version)
+    except READ_ERRORS as error:
+        version.release()
+        raise damaged(name, " ".join(str(error).split())) from None
+
+
+def damaged(name: str, reason: str) -> StoreError:
+    """Return the error for a store of an index that cannot be read."""
+    return StoreError(
+        f"the store of index {name!r} is damaged ({reason}): run `refactx store build {shlex.quote(name)}`"
+    )
+
+
+def _latest(folder: StoreFolder, name: str) -> tuple[Version, StoreMark]:
+    """Return the latest version of a store, and its mark. Raises as `open_latest` does."""
     command = f"`refactx store build {shlex.quote(name)}`"
     try:
         version = folder.use()
@@ -382,23 +411,19 @@ def open_latest(folder: StoreFolder, name: str) -> FactStore:
         raise StoreError(f"index {name!r} has no store: run {command}")
     try:
         mark = read_store_mark(version.path)
-        opened = Store.read_only(str(version.path))
-    except READ_ERRORS as error:
+    except OSError as error:
         version.release()
-        reason = " ".join(str(error).split())
-        raise StoreError(f"the store of index {name!r} is damaged ({reason}): run {command}") from None
+        raise damaged(name, " ".join(str(error).split())) from None
     if mark is None:
         version.release()
-        raise StoreError(
-            f"the store of index {name!r} is damaged (it has no mark, as one of an earlier refactx): run {command}"
-        )
+        raise damaged(name, "it has no mark, as one of an earlier refactx")
     if mark.format != FORMAT:
         version.release()
         raise StoreError(
             f"the store of index {name!r} was built by another refactx (format {mark.format}, expected {FORMAT}): "
             f"run {command}"
         )
-    return FactStore(opened, mark, version)
+    return version, mark
 
 
 def difference(mark: StoreMark, index: Index) -> str:

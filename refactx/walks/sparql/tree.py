@@ -4,7 +4,7 @@ Spans do not count where trees are compared. Brackets around expressions and pat
 taken apart into triples; blank nodes in brackets and collections have terms for themselves, and triples of their own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -39,6 +39,24 @@ class Path:
     sign: PathSign
     parts: tuple["Path | Term", ...]
     span: Span = field(default=(0, 0), compare=False, kw_only=True)
+
+
+_BINDING = {"|": 0, "/": 1, "^": 2, "*": 3, "+": 3, "?": 3, "!": 4}
+"""How strongly the signs of paths bind."""
+
+
+def path_text(path: Path | Term, text: Callable[[Span], str]) -> str:
+    """Return a path as SPARQL, by the texts of its terms: spans may leave out brackets that it was written with."""
+    if isinstance(path, Term):
+        return text(path.span)
+    parts = [path_text(part, text) for part in path.parts]
+    if path.sign == "!":
+        return f"!({'|'.join(parts)})"
+    own = _BINDING[path.sign]
+    for at, part in enumerate(path.parts):
+        if isinstance(part, Path) and _BINDING[part.sign] <= own:
+            parts[at] = f"({parts[at]})"
+    return path.sign.join(parts) if own < 2 else f"^{parts[0]}" if path.sign == "^" else f"{parts[0]}{path.sign}"
 
 
 @dataclass(frozen=True, slots=True)
