@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from refactx.errors import InputError
+from refactx.errors import InputError, RefactxError
 from refactx.ingest import Resources, ingest
 from refactx.ingest import append as append_to
 from refactx.ingest import forget as forget_from
@@ -50,7 +50,14 @@ _TRIPLE = ("subject", "predicate", "object")
 
 
 def build_index(
-    name: str, source: object, *, tokenizer: Any, db: str | None = None, replace: bool = False, **options: Any
+    name: str,
+    source: object,
+    *,
+    tokenizer: Any,
+    db: str | None = None,
+    replace: bool = False,
+    store: bool | None = None,
+    **options: Any,
 ) -> "IngestResult":
     """Build an index as `refactx ingest` does, and return its figures and the account of its sources.
 
@@ -62,6 +69,7 @@ def build_index(
             for the tokenizer of that.
         db: the libpq URL of the database; by default as for `refactx.open_index`.
         replace: replace an index of that name.
+        store: whether it gets a store for SPARQL; by default one of up to 200,000 facts does.
         options: those of the command, with `_` for `-`: `subject="name"`, `inverse=True`, `no_header=True`. One that may
             be given several times takes a list.
 
@@ -89,6 +97,7 @@ def build_index(
             sources, opened, index=name, tokenizer=loaded, tokenizer_name=tokenizer_name, replace=replace, **given
         )
         keep_examples(opened, name)
+        _keep_store(opened, name, store)
     if given["selection"].inverse and not result.report.derived:
         for note in result.report.notes:
             warnings.warn(note, stacklevel=2)
@@ -160,7 +169,9 @@ def append(name: str, source: object, *, db: str | None = None, **options: Any) 
 
     given = _arguments(options)
     with database(db) as opened:
-        return append_to(_sources_of(source, given["selection"].tables), opened, index=name, **given)
+        changed = append_to(_sources_of(source, given["selection"].tables), opened, index=name, **given)
+        _keep_store(opened, name)
+    return changed
 
 
 def forget(name: str, source: object, *, db: str | None = None, **options: Any) -> "ChangeResult":
@@ -169,7 +180,25 @@ def forget(name: str, source: object, *, db: str | None = None, **options: Any) 
 
     given = _arguments(options)
     with database(db) as opened:
-        return forget_from(_sources_of(source, given["selection"].tables), opened, index=name, **given)
+        changed = forget_from(_sources_of(source, given["selection"].tables), opened, index=name, **given)
+        _keep_store(opened, name)
+    return changed
+
+
+def _keep_store(database: "Database", name: str, builds: bool | None = False) -> None:
+    """Bring the store of an index to what the index has now, as `keep_store` does. If that fails, it is a warning,
+    unless the store was asked for."""
+    from refactx.index import Index
+    from refactx.index.database import DatabaseSource
+    from refactx.postgres.catalogue import find_index
+    from refactx.sparql.store import keep_store
+
+    try:
+        keep_store(Index(DatabaseSource(database, find_index(database, name))), builds)
+    except (RefactxError, OSError) as error:
+        if builds:
+            raise
+        warnings.warn(f"index {name!r} is as it should be, but its store for SPARQL is not: {error}", stacklevel=3)
 
 
 def _arguments(options: dict[str, Any]) -> dict[str, Any]:

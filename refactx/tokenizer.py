@@ -233,8 +233,11 @@ class FactTokenizer:
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the bytes of a sequence of ids; ids beyond the vocabulary (a model may have more rows) are ignored."""
-        table = self.token_bytes
-        return b"".join(table[i] for i in ids if i < len(table))
+        table, ids = self.token_bytes, tuple(ids)
+        try:
+            return b"".join([table[i] for i in ids])
+        except IndexError:
+            return b"".join(table[i] for i in ids if i < len(table))
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of a sequence of ids; bytes that are not UTF-8 become U+FFFD."""

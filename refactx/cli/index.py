@@ -84,7 +84,7 @@ def import_(file: Path, index: str | None, db: str | None, replace: bool, as_jso
         document = asdict(done) | {"file": str(file)}
         resumed = f", {done.resumed:,} of {done.rows:,} rows already there" if done.resumed else ""
         said = f"imported {done.index}: {counted(done.facts, 'fact')}, {done.size:,} bytes{resumed}, checksum {done.checksum}"
-        print_with_store(opened, done.index, lambda: document, lambda: click.echo(said), as_json)
+        print_with_store(opened, done.index, lambda: document, lambda: click.echo(said), as_json, builds=None)
 
 
 def _export_to_stdout(database: "Database", name: str, progress: Callable[[int, int], object]) -> "ExportResult":

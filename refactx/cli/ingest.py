@@ -57,7 +57,7 @@ MANY_SEGMENTS = 10
 @click.option("--replace", is_flag=True, help="Replace an existing index.")
 @click.option("--append", "appends", is_flag=True, help="Add new facts to an existing index.")
 @click.option("--kb", metavar="NAME", help="Take the facts of index NAME, not of a SOURCE.")
-@click.option("--store", "stores", is_flag=True, help="Keep a store of RDF triples beside it, for SPARQL.")
+@click.option("--store/--no-store", "stores", default=None, help="Keep a store for SPARQL; default: if small.")
 @click.option("--cluster", metavar="URL", help="Build on Spark: spark://HOST:7077, sc://HOST, yarn.")
 @click.option("--cluster-work", metavar="URI", help="With it: a folder in the storage of the cluster.")
 @source_options
@@ -70,7 +70,7 @@ def ingest(
     replace: bool,
     appends: bool,
     kb: str | None,
-    stores: bool,
+    stores: bool | None,
     cluster: str | None,
     cluster_work: str | None,
     as_json: bool,
@@ -120,7 +120,7 @@ def ingest(
     with database(db) as opened:
         if appends:
             changed = append(read, opened, index=index, tokenizer=loaded[0] if loaded else None, **arguments)
-            _print_change(changed, opened, as_json, stores)
+            _print_change(changed, opened, as_json, bool(stores))
         elif loaded is not None:
             new = {"index": index, "tokenizer": loaded[0], "tokenizer_name": loaded[1], "replace": replace, **arguments}
             result = _build(read if is_here else sources, opened, new, kb, cluster, cluster_work)

@@ -327,9 +327,7 @@ class _Session:
             _note(result.note)
         is_missing = settings.run_on is None and not isinstance(result, bool) and not result.rows
         if is_empty(result) and (settings.explain or is_missing):
-            reason = explain_empty(query, self._engine, self._known_names, min(SECONDS, settings.timeout))
-            if reason:
-                _note(reason)
+            _note(explain_empty(query, self._engine, self._known_names, min(SECONDS, settings.timeout)))
 
     @cached_property
     def names(self) -> Names:

@@ -19,29 +19,34 @@ if TYPE_CHECKING:
     from refactx.sparql.store.folder import StoreFolder
 
 
-def follow(database: "Database", name: str, *, builds: bool = False) -> "StoreReport | None":
-    """Bring the store of an index that was made or changed to what the index has now; with `builds`, also if there is
-    none.
+def follow(database: "Database", name: str, *, builds: bool | None = False) -> "StoreReport | None":
+    """Bring the store of an index that was made or changed to what the index has now; `builds`: as for `keep_store`.
 
-    Return None if there is none. Raises StoreError, which says what to run, if that fails.
+    Return None if there is none. Raises StoreError, which says what to run, if that fails; one that nobody asked for is
+    then left out, with a note.
     """
     from refactx.errors import RefactxError
     from refactx.index import Index
     from refactx.index.database import DatabaseSource
     from refactx.postgres.catalogue import find_index
-    from refactx.sparql.store import StoreError, update_store
+    from refactx.sparql.store import StoreError, keep_store
     from refactx.sparql.store.folder import folder_of_name
 
     folder = folder_of_name(name, database.address)
+    had = folder.exists()
     try:
-        if not builds and not folder.exists():
+        if builds is False and not had:
             return None
         note_if_waiting(folder, name)
         index = Index(DatabaseSource(database, find_index(database, name)))
         with progress(index) as advance:
-            return update_store(index, advance=advance)
+            return keep_store(index, builds, advance=advance)
     except (RefactxError, OSError) as error:
-        raise StoreError(_not_followed(name, " ".join(str(error).split()).rstrip("."))) from None
+        said = _not_followed(name, " ".join(str(error).split()).rstrip("."))
+        if builds is None and not had:
+            click.echo(f"refactx: {said}", err=True)
+            return None
+        raise StoreError(said) from None
     except KeyboardInterrupt:
         click.echo(f"refactx: {_not_followed(name, 'interrupted')}", err=True)
         raise
@@ -76,12 +81,14 @@ def print_with_store(
     show: Callable[[], None],
     as_json: bool,
     *,
-    builds: bool = False,
+    builds: bool | None = False,
 ) -> None:
     """Print what was done to an index, as JSON (`document`) or by `show`, and bring its store to it (`follow`).
 
-    The result is printed even if the store fails.
+    The result is printed even if the store fails. Nothing is said of a small store that nobody asked for.
     """
+    from refactx.sparql.store.building import STORE_FACTS
+
     report = None
     if not as_json:
         show()
@@ -90,7 +97,8 @@ def print_with_store(
     finally:
         if as_json:
             print_json(document() | ({} if report is None else {"store": report.to_json()}))
-    if report is not None and not as_json:
+    is_quiet = builds is None and report is not None and report.facts <= STORE_FACTS
+    if report is not None and not as_json and not is_quiet:
         print_store(report)
 
 
@@ -131,8 +139,8 @@ def progress(index: "Index") -> Iterator[Callable[[int], object]]:
 def store(context: click.Context) -> None:
     """Keep the facts of an index as RDF triples, for SPARQL.
 
-    Commands that change an index (`ingest --append` and `--replace`, `forget`, `index compact` and `import`) bring its
-    store to it, and `index drop` deletes it.
+    An index of up to 200,000 facts has a store from its ingest or import. Commands that change an index (`ingest --append`
+    and `--replace`, `forget`, `index compact` and `import`) bring its store to it, and `index drop` deletes it.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

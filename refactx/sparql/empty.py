@@ -26,6 +26,7 @@ _CONDITIONS = ("filter", "minus")
 _LOOSE = ("optional", "bind", *_CONDITIONS)
 """Parts without which no rows are lost, or without which there may be more."""
 _SHOWN = 120
+NOT_FOUND = "why there are no rows was not found"
 NEAR = 5
 """The most properties that a hint shows."""
 _LANGUAGE = "en"
@@ -43,7 +44,7 @@ def is_empty(result: Result) -> bool:
 
 
 def explain_empty(query: Labelled, engine: SparqlEngine, names: Names | None = None, seconds: float = SECONDS) -> str:
-    """Return why a query without rows has none, as one line; empty if that cannot be told.
+    """Return why a query without rows has none, as one line; it says so if that was not found.
 
         explain_empty(with_iris("SELECT ?x { <Louisiana> <capital of> ?x }", names), engine, names)
         # "nothing matches `<Louisiana> <capital of> ?x`: the other way round it does"
@@ -53,9 +54,12 @@ def explain_empty(query: Labelled, engine: SparqlEngine, names: Names | None = N
     try:
         parsed = parse(query.tokens)
     except ParseError:
-        return ""
+        return f"{NOT_FOUND}: the query is beyond SPARQL 1.1"
     where = parsed.query.where
-    return "" if where is None else _Search(query, parsed, engine, names, seconds).reason(where)
+    if where is None:
+        return f"{NOT_FOUND}: the query has no patterns"
+    search = _Search(query, parsed, engine, names, seconds)
+    return search.reason(where) or f"{NOT_FOUND}: {search.end}"
 
 
 class _Part(NamedTuple):
@@ -80,8 +84,19 @@ class _Search:
         self, query: Labelled, parsed: Parsed, engine: SparqlEngine, names: Names | None, seconds: float
     ) -> None:
         self._query, self._tree, self._engine, self._names = query, parsed.query, engine, names
-        self._end, self._left = time.monotonic() + seconds, ASKED
+        self._end, self._left, self._refusal = time.monotonic() + seconds, ASKED, ""
         self._prologue = query.of((0, parsed.prologue.body))
+
+    @property
+    def end(self) -> str:
+        """Why the search ended without a reason."""
+        if self._left == 0:
+            return f"the query has many parts, of which {ASKED} were asked for"
+        if time.monotonic() >= self._end:
+            return "to ask for its parts alone takes too long"
+        if self._refusal:
+            return f"one of its parts alone could not be run ({self._refusal})"
+        return "each part of it matches something, and all parts together"
 
     def reason(self, group: Group) -> str:
         parts = _parts(group)
@@ -141,7 +156,8 @@ class _Search:
         self._left -= 1
         try:
             found = self._engine.run(f"{self._prologue} ASK {{ {body}\n}}", seconds=left)
-        except (EngineError, QueryRefusedError, SparqlSyntaxError):
+        except (EngineError, QueryRefusedError, SparqlSyntaxError) as error:
+            self._refusal = self._refusal or _cut(str(error))
             return None
         return found if isinstance(found, bool) else None
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pyoxigraph import DefaultGraph, Store
+from pyoxigraph import DefaultGraph, NamedNode, Store
 
 from refactx.sparql.engines.engine import (
     EngineTimeoutError,
@@ -47,6 +47,8 @@ _TERMS = frozenset({"iri", "label", "name", "variable", "blank", "string", "numb
 _LISTS = ("COALESCE", "CONCAT", "BNODE")
 _SPACED = re.compile(rf"\b(?:{'|'.join(_LISTS)})\s+\(", re.IGNORECASE)
 """Functions after whose name pyoxigraph's parser takes no space."""
+GEOSPARQL = "http://www.opengis.net/def/function/geosparql/"
+"""The namespace of the standard's functions of places. Wikidata's, by the same prefix, is another one."""
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ODD = re.compile(r"[^\t\n\r -~]")
 _REPAIRS = {"Zs": "write a space", "Pd": "write -", "Pi": 'write "', "Pf": 'write "', "Cf": "leave it out"}
@@ -174,15 +176,40 @@ def _check_functions(query: Query) -> None:
         if isinstance(one, Call) and one.name[-1:] == ">" != one.name
     }
     for name, arguments in sorted(calls):
+        if (name, arguments) == (f"<{GEOSPARQL}distance>", 2):
+            raise UnknownFunctionError(
+                "geof:distance of GeoSPARQL has no value without its unit: write "
+                "<http://www.opengis.net/def/uom/OGC/1.0/metre> as the third, or leave "
+                f"PREFIX geof: <{GEOSPARQL}> out, for kilometres"
+            )
         call = f"{name}({', '.join(['?x'] * arguments)})"
         try:
             Store().query(f"SELECT ({call} AS ?y) {{}}", base_iri=_BASE, custom_functions=GEO_FUNCTIONS)
-        except SyntaxError:  # a label
-            raise UnknownFunctionError(
-                f"{name} is no function: use one of SPARQL 1.1, or a cast to a type of XSD"
-            ) from None
-        except RuntimeError as error:
-            raise UnknownFunctionError(f"{error}: use a function of SPARQL 1.1, or a cast to a type of XSD") from None
+        except (SyntaxError, RuntimeError) as error:
+            raise UnknownFunctionError(_unknown_function(name[1:-1], arguments, str(error))) from None
+
+
+def _unknown_function(iri: str, arguments: int, found: str) -> str:
+    """Return what is to be said of a function that pyoxigraph does not have. `found`: its message."""
+    word, remedy = re.split(r"[/#:]", iri)[-1], "use a function of SPARQL 1.1, or a cast to a type of XSD"
+    of_wikidata, of_standard = PREFIXES["geof"] + word, GEOSPARQL + word
+    if iri == of_wikidata and _is_function(of_standard, arguments):
+        return f"geof:{word} is GeoSPARQL's: begin the query with PREFIX geof: <{GEOSPARQL}>"
+    if iri == of_standard and NamedNode(of_wikidata) in GEO_FUNCTIONS:
+        return f"geof:{word} is Wikidata's, not GeoSPARQL's: leave PREFIX geof: <{GEOSPARQL}> out"
+    if iri in (of_wikidata, of_standard):
+        remedy = (
+            "compare geof:latitude(?place), geof:longitude(?place) and geof:distance(?place, ?other), in kilometres"
+        )
+    return f"{found if 'requires' in found else f'<{iri}> is no function that is known here'}: {remedy}"
+
+
+def _is_function(iri: str, arguments: int) -> bool:
+    try:
+        Store().query(f"SELECT (<{iri}>({', '.join(['?x'] * arguments)}) AS ?y) {{}}")
+    except (SyntaxError, RuntimeError):
+        return False
+    return True
 
 
 def _shown(query: Query) -> tuple[str, ...]:
@@ -237,6 +264,8 @@ def fault(text: str, tokens: list[Token], found: str) -> SparqlSyntaxError | Que
         return QueryRefusedError(
             f"this is a SPARQL update ({form}), which was not run: queries only read, so write SELECT or ASK"
         )
+    if form == "DEFINE":
+        return _error(text, words[0].start, "DEFINE is Virtuoso's own: leave it out")
     named = next(
         (token for token, after in pairwise(words) if token.upper in ("WITH", "INCLUDE") and after.text in "{%"), None
     )
@@ -257,7 +286,7 @@ def fault(text: str, tokens: list[Token], found: str) -> SparqlSyntaxError | Que
         parse(tokens)
     except ParseError as error:  # at the first token that does not fit
         position = tokens[error.at].start if error.at < len(tokens) else len(text)
-        return _error(text, position, f"expected as in {EXAMPLE}")
+        return _error(text, position, _spelling(tokens, error.at) or f"expected as in {EXAMPLE}")
     line, _, column = found.removeprefix("error at ").partition(": ")[0].partition(":")
     reasons = [part for part in found.partition("expected ")[2].removeprefix("one of ").split(", ") if " " in part]
     reason = next((part for part in reasons if part[:1].isupper()), "")
@@ -304,11 +333,79 @@ def _form(tokens: list[Token]) -> str:
     return (left[0].upper or left[0].text) if left else ""
 
 
+def _spelling(tokens: list[Token], at: int) -> str:
+    """Return what to write in place of a spelling of Virtuoso or other engines; nothing for other errors. `at`: the number of
+    the token that does not fit."""
+    words = [number for number, token in enumerate(tokens) if not token.is_space and token.kind != "comment"]
+    place = words.index(at) if at in words else len(words)
+    following = [tokens[number].text for number in words[place : place + 2]]
+    before = [tokens[number].upper or tokens[number].text for number in words[:place]]
+    found = following[0].upper() if following else ""
+    if found == "OPTION":
+        return "OPTION is Virtuoso's own: write a path with + or *, as in ?x wdt:P279+ ?y"
+    if "SELECT" not in before:
+        return ""
+    shown = before[len(before) - before[::-1].index("SELECT") :]
+    if "{" in shown:
+        return ""
+    if found == ",":
+        return "no commas stand between what SELECT shows: write SELECT ?x ?y"
+    if found == ")" and (opened := _opening(tokens, words[:place])) is not None:  # (?x), (COUNT(?x)
+        call = "".join(token.text for token in tokens[opened + 1 : at]).strip()
+        return f"write {call}" if call.startswith("?") and call[1:].isidentifier() else _named(tokens, call, "", ())
+    if following[1:] == ["("] and (closed := _closing(tokens, words[place + 1])) is not None:
+        others = [word for word in shown if word not in ("DISTINCT", "REDUCED")]
+        call = "".join(token.text for token in tokens[at : closed + 1])
+        after = [token for token in tokens[closed + 1 :] if not token.is_space][:2]
+        return _named(tokens, call, f"{' '.join(['SELECT', *others])} ", after)
+    return ""
+
+
+def _named(tokens: Sequence[Token], call: str, before: str, after: Sequence[Token]) -> str:
+    """Return what to write in place of an expression of SELECT without brackets or name. `after`: two tokens, maybe AS and the
+    name."""
+    word = re.split(r"[:/#]", call.partition("(")[0].strip("<> "))[-1].lower()
+    used, name = {token.text for token in tokens if token.kind == "variable"}, f"?{word}"
+    if len(after) == 2 and after[0].upper == "AS" and after[1].kind == "variable":
+        name = after[1].text
+    elif word in ("count", "sum") or not word.isidentifier() or name in used:
+        name = next(one for one in ("?n", *(f"?n{number}" for number in range(2, len(used) + 3))) if one not in used)
+    written = f"{before}({' '.join(call.split())} AS {name})"
+    return f"an expression of SELECT stands in brackets, with a name: write {written}"
+
+
+def _opening(tokens: Sequence[Token], words: Sequence[int]) -> int | None:
+    """Return the number of the bracket that is open at the end of some tokens."""
+    opened = list[int]()
+    for number in words:
+        if tokens[number].text == "(":
+            opened.append(number)
+        elif tokens[number].text == ")" and opened:
+            opened.pop()
+    return opened[-1] if opened else None
+
+
+def _closing(tokens: Sequence[Token], opened: int) -> int | None:
+    """Return the number of the bracket that closes another one."""
+    depth = 0
+    for number in range(opened, len(tokens)):
+        depth += (tokens[number].text == "(") - (tokens[number].text == ")")
+        if depth == 0:
+            return number
+    return None
+
+
 def _undeclared(tokens: list[Token]) -> tuple[int, str]:
     written = [token for token in tokens if not token.is_space]
     declared = {two.text for one, two in pairwise(written) if one.upper == "PREFIX"}
     for token in written:
         prefix = token.text.partition(":")[0] + ":"
+        if token.kind == "name" and prefix == "bif:" and prefix not in declared:
+            instead = 'FILTER(CONTAINS(LCASE(?label), "some words"))'
+            return (
+                token.start,
+                f"bif: has functions of Virtuoso's own: write {instead} or another function of SPARQL 1.1",
+            )
         if token.kind == "name" and prefix not in declared and prefix[:-1] not in PREFIXES:
             return token.start, f"the prefix {prefix} is not declared: begin the query with PREFIX {prefix} <...>"
     return 0, ""

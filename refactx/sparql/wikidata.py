@@ -6,6 +6,7 @@ The Wikidata Query Service runs Blazegraph, which has more than SPARQL. On the s
 |---|---|
 | `SERVICE wikibase:label { ... }` | a BIND at the end of the group for each of its variables, by a function |
 | `hint:Query hint:optimizer "None"` | nothing |
+| `HAVING(?n > 1)`, of a name that SELECT gives | that with the expression in place of the name |
 | `geof:distance`, `geof:latitude`, `geof:longitude`, `geof:globe` | functions of this module |
 
 The service's rules are those of https://www.mediawiki.org/wiki/Wikidata_Query_Service/User_Manual#Label_service: it labels
@@ -29,6 +30,7 @@ from refactx.walks.sparql.tree import (
     Block,
     Call,
     Element,
+    Expression,
     Filter,
     Group,
     Nested,
@@ -48,8 +50,10 @@ _KINDS = {
     "Label": NamedNode(f"{PREFIXES['rdfs']}label"),
 }
 """What the service says of a variable, by the end of the other variable's name."""
+_VARYING = frozenset({"RAND", "UUID", "STRUUID", "BNODE"})
+"""Functions that have another value each time that they are called."""
 _FUNCTION = "urn:refactx:of:"
-_MARKS = re.compile(r"SERVICE|hint:|queryHints#", re.IGNORECASE)
+_MARKS = re.compile(r"SERVICE|hint:|queryHints#|HAVING", re.IGNORECASE)
 _TAG = re.compile(r"[A-Za-z]+(?:-[A-Za-z0-9]+)*")
 _STATEMENTS = NAMESPACES - {PREFIXES["wd"], PREFIXES["wdt"]}
 _PAGES = frozenset(
@@ -107,9 +111,28 @@ class _Rewriter:
 
     def rewrite(self, query: Query) -> None:
         shown = (query.selected, query.group_by, query.having, query.order_by)
+        self._name_in_having(query)
         wanted = [node.value for node in nodes(shown) if isinstance(node, Term) and node.kind == "variable"]
         if query.where is not None:
             self._group(query.where, list(dict.fromkeys(wanted)))
+
+    def _name_in_having(self, query: Query) -> None:
+        """Write expressions in place of the names that SELECT gives them, which have no value yet in HAVING."""
+        given = dict[str, str]()
+
+        def rewrite(expression: Expression) -> str:
+            own = {term.span[0]: f"({given[term.value]})" for term in _variables(expression) if term.value in given}
+            self.texts |= own
+            return text_of(self._tokens, expression.span, own)
+
+        for one in query.selected if query.having else ():
+            text = rewrite(one.expression)
+            if one.variable is not None and not any(
+                isinstance(c, Call) and c.name in _VARYING for c in nodes(one.expression)
+            ):
+                given[one.variable.value] = text
+        for condition in query.having:
+            rewrite(condition)
 
     def _group(self, group: Group, wanted: Sequence[str]) -> set[str]:
         """Rewrite a group, and return the variables that it binds. `wanted`: those that its SELECT shows."""
@@ -159,6 +182,15 @@ class _Rewriter:
         self.texts |= dict.fromkeys(range(begin, end), "")
         if next(before) not in (".", "{"):
             self.texts[begin] = "."
+
+
+def _variables(expression: Expression) -> Iterator[Term]:
+    """Yield the variables of an expression, without those of EXISTS."""
+    if isinstance(expression, Term):
+        yield from [expression] if expression.kind == "variable" else []
+    else:
+        for part in expression.arguments:
+            yield from _variables(part)
 
 
 def _bound_by(element: Element) -> set[str]:

@@ -9,7 +9,7 @@ from pyoxigraph import Store
 from support.ingest.living_index import LivingIndex
 from support.sparql.small_graph import EVERY, Queries, ingest_graph
 
-from refactx.sparql.empty import explain_empty, is_empty
+from refactx.sparql.empty import NOT_FOUND, explain_empty, is_empty
 from refactx.sparql.engines import EngineError, Result, SparqlEngine, StoreEngine, TreeEngine, open_engine
 from refactx.sparql.labels import with_iris
 from refactx.sparql.names import Names
@@ -63,6 +63,21 @@ def test_the_reason(opened: tuple[SparqlEngine, Names], query: str, reason: str)
     assert reason in explain_empty(labelled, engine, names)
 
 
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("ASK { FILTER(1 = 2) }", "but nothing passes `FILTER(1 = 2)`"),
+        ("SELECT (SUM(?n - ?n) AS ?m) { ?x <size> ?n }", "each part of it matches something, and all parts together"),
+        ("SELECT ?x { ?x ^(<spouse>) <Bob> . ?x <child> <Bob> }", "not together: `?x ^<spouse> <Bob>`"),
+    ],
+)
+def test_a_reason_or_that_none_was_found(opened: tuple[SparqlEngine, Names], query: str, reason: str) -> None:
+    engine, names = opened
+    labelled = with_iris(query, names)
+    assert is_empty(engine.run(labelled.sparql))
+    assert reason in explain_empty(labelled, engine, names)
+
+
 def test_the_tree_explains_what_it_can(opened: tuple[SparqlEngine, Names], stored: LivingIndex) -> None:
     _, names = opened
     with stored.open() as index:
@@ -96,8 +111,9 @@ def test_an_engine_that_fails_gives_no_wrong_reason(opened: tuple[SparqlEngine, 
     query = with_iris("SELECT ?x { <Ann> <child> ?x . ?x <day> ?d . ?x <size> ?n FILTER(?n > 3) }", names)
     reasons = {explain_empty(query, Failing(engine, answers), names) for answers in range(15)}
     together = "each of these matches something, but not together: "
-    assert "" in reasons
-    assert all(reason == "" or reason.startswith(together) for reason in reasons)
+    unfound = f"{NOT_FOUND}: one of its parts alone could not be run (gone)"
+    assert unfound in reasons
+    assert all(reason == unfound or reason.startswith(together) for reason in reasons)
     assert f"{together}`?x <day> ?d` and `?x <size> ?n`" in reasons
 
 

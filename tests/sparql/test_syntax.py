@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pyoxigraph import Store
 from support.sparql.endpoint import running
 
-from refactx.sparql.engines import EngineTimeoutError, QueryRefusedError, SparqlSyntaxError
+from refactx.sparql.engines import EngineTimeoutError, QueryRefusedError, SparqlSyntaxError, StoreEngine
 from refactx.sparql.syntax import check_query, read_query, with_limit
 from refactx.walks.sparql.tokens import tokens_of
 
@@ -216,3 +216,56 @@ def test_a_check_evaluates_nothing(query: str) -> None:
 def test_variables_are_those_that_are_shown(query: str, variables: str) -> None:
     assert check_query(query).variables == tuple(variables)
     assert tuple(one.value for one in Store().query(query).variables) == tuple(variables)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("query", "written"),
+    [
+        ("SELECT DISTINCT COUNT(?uri) WHERE { ?uri wdt:P36 ?x . }", "write SELECT (COUNT(?uri) AS ?n)"),
+        ("SELECT COUNT(?x) AS ?c WHERE { wd:Q797 wdt:P36 ?x }", "write SELECT (COUNT(?x) AS ?c)"),
+        ("SELECT DISTINCT xsd:date(?d) WHERE { wd:Q797 wdt:P571 ?d }", "write SELECT (xsd:date(?d) AS ?date)"),
+        ("SELECT ?x avg(?n) { ?x ?y ?n } GROUP BY ?x", "write SELECT ?x (avg(?n) AS ?avg)"),
+        ("SELECT COUNT(DISTINCT ?n) { ?x ?y ?n }", "write SELECT (COUNT(DISTINCT ?n) AS ?n2)"),
+        ("ASK { { SELECT max(?x) { ?x ?y ?z } } }", "write SELECT (max(?x) AS ?max)"),
+        ("SELECT (COUNT(?x)) { ?x ?y ?z }", "write (COUNT(?x) AS ?n)"),
+        ("SELECT DISTINCT(?x) { ?x ?y ?z }", "write ?x"),
+        ("SELECT ?x, ?y { ?x ?y ?z }", "no commas stand between what SELECT shows"),
+        ("SELECT ?x { ?x rdfs:label ?l . ?l bif:contains 'x' }", "write FILTER(CONTAINS("),
+        ("DEFINE input:inference 'x' SELECT ?x { ?x ?y ?z }", "leave it out"),
+        ("SELECT ?x { ?x wdt:P1 ?y OPTION (TRANSITIVE) }", "write a path with + or *"),
+    ],
+)
+def test_spellings_of_other_engines_are_told_how_they_are_written(query: str, written: str) -> None:
+    with pytest.raises(SparqlSyntaxError) as refused:
+        check_query(query)
+    assert written in str(refused.value)
+    assert "expected as in" not in str(refused.value)
+
+
+@given(st.lists(st.sampled_from([*PARTS, "SELECT", "COUNT", "AS", "xsd:date", "DISTINCT", "WHERE"])).map(" ".join))
+def test_any_beginning_of_a_query_has_an_error_of_one_line(text: str) -> None:
+    try:
+        check_query(f"SELECT {text}")
+    except (SparqlSyntaxError, QueryRefusedError) as error:
+        assert len(str(error).splitlines()) == 1, str(error)
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        ("geof:sfWithin(?a, ?b)", "begin the query with PREFIX geof: <http://www.opengis.net/def/function/geosparql/>"),
+        ("<http://www.opengis.net/def/function/geosparql/latitude>(?a)", "leave PREFIX geof:"),
+        ("<http://www.opengis.net/def/function/geosparql/distance>(?a, ?b)", "uom/OGC/1.0/metre> as the third"),
+        ("geof:nothing(?a)", "compare geof:latitude(?place)"),
+        ("<http://jena.apache.org/fn#x>(?a)", "use a function of SPARQL 1.1"),
+        ("xsd:integer(?a, ?b)", "requires between 1 and 1 arguments"),
+    ],
+)
+def test_functions_that_are_unknown_have_a_remedy(call: str, remedy: str) -> None:
+    query = f"SELECT ({call} AS ?y) {{ ?x ?p ?a, ?b }}"
+    with pytest.raises(QueryRefusedError) as refused:
+        check_query(query)
+    assert remedy in str(refused.value)
+    with pytest.raises(QueryRefusedError) as refused:
+        StoreEngine(Store()).run(query)
+    assert remedy in str(refused.value)

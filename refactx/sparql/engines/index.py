@@ -47,6 +47,7 @@ from refactx.walks.sparql.parser import Parsed, ParseError, parse
 from refactx.walks.sparql.patterns import read_patterns
 from refactx.walks.sparql.prologue import DIRECT, ENTITY, PREFIXES, WIKIDATA
 from refactx.walks.sparql.tokens import tokens_of
+from refactx.walks.sparql.walks import followed_backwards
 from refactx.walks.sparql.writer import leaves_values_backwards
 from refactx.walks.values import parse_quantity, parse_time
 
@@ -81,6 +82,12 @@ def _reason(query: str, checked: Checked, facts: FactSet) -> str:
     walk = from_sparql(query, facts)
     if walk is not None:
         return f"{_difference(query, walk, facts)} (see `refactx query '{write_line(walk)}'`)"
+    if backwards := followed_backwards(query, facts):
+        shown = " and ".join(f"<{name}>" for name in reversed(backwards))
+        return (
+            f"this query follows {shown} against {'its' if len(backwards) == 1 else 'their'} direction, for which this index "
+            "has no inverse facts (`refactx ingest --inverse`)"
+        )
     return "the patterns of this query are no chains of triples from an entity to one variable"
 
 
@@ -127,6 +134,8 @@ def _unknown(parsed: Parsed, facts: FactSet) -> list[str]:
 SECONDS = 60.0
 """The most time of a query, if none is given."""
 ADVICE = "build a store of the index (`refactx store build`), or ask an endpoint (--endpoint)"
+_COMMAND = re.compile(r" \((?:see )?`refactx [^`]*`\)")
+"""What is not said to people who can run no commands here."""
 PUBLIC_ADVICE = "ask who runs this server for a store of the index, which answers any query"
 _LIMITS = Limits(members=1_000_000, reads=20_000_000, facts=0)
 _COUNT = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
@@ -210,7 +219,9 @@ class TreeEngine:
             if patterns is None or not (patterns.distinct or patterns.has_one_row_each()):
                 walk = None
         if walk is None or not (checked.is_ask or len(checked.variables) == 1):
-            raise QueryRefusedError(f"{reason_against(query, checked, self._facts)}: {self._advice}")
+            reason = reason_against(query, checked, self._facts)
+            reason = _COMMAND.sub("", reason) if self._advice == PUBLIC_ADVICE else reason
+            raise QueryRefusedError(f"{reason}: {self._advice}")
         return checked, walk
 
     def _answer(self, walk: Query, facts: TreeFacts, limits: Limits) -> Answer:

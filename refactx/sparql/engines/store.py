@@ -18,7 +18,7 @@ from refactx.sparql.engines.engine import (
     Worker,
 )
 from refactx.sparql.paths import from_known_ends
-from refactx.sparql.syntax import check_alone, check_query, read_query
+from refactx.sparql.syntax import GEOSPARQL, check_alone, check_query, read_query
 from refactx.sparql.wikidata import GEO_FUNCTIONS, Standard, label_functions, to_standard
 from refactx.walks.sparql.prologue import PREFIXES
 
@@ -63,12 +63,14 @@ def standard_of(query: str) -> Standard:
     """Return a query as `solve` runs it. Raises as `read_query` and `check_alone` do."""
     standard = to_standard(read_query(query))
     check_alone(standard.sparql)
+    if GEOSPARQL in standard.sparql:  # some of its functions give no value, without an error
+        check_query(standard.sparql)
     return replace(standard, sparql=from_known_ends(standard.sparql))
 
 
 def failed(query: str, error: Exception) -> EngineError:
     """Return the error for what pyoxigraph raised. Raises SparqlSyntaxError or QueryRefusedError, if a query is wrong."""
-    if isinstance(error, SyntaxError):
+    if isinstance(error, SyntaxError) or "custom function" in str(error):
         check_query(to_standard(read_query(query)).sparql)
     return EngineError(f"the store cannot run this query: {' '.join(str(error).split())}")
 

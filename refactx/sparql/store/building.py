@@ -454,6 +454,23 @@ def update_store(index: Index, *, advance: Advance = lambda done: None) -> Store
         return build_at(path, folder, index, advance, reason)
 
 
+STORE_FACTS = 200_000
+"""An index of at most so many facts has a store from the beginning: 30,000 facts a second, 100 bytes each; 0.04 s at least."""
+
+
+def keep_store(
+    index: Index, builds: bool | None = False, *, advance: Advance = lambda done: None
+) -> StoreReport | None:
+    """Bring the store of an index that was made or changed to what the index has now; None if it has none.
+
+    `builds`: whether one is built if there is none; None: if the index has at most `STORE_FACTS` facts. Raises as
+    `update_store` does.
+    """
+    if not folder_of(index).exists() and not (index.facts <= STORE_FACTS if builds is None else builds):
+        return None
+    return update_store(index, advance=advance)
+
+
 def _update_at(path: Path, folder: StoreFolder, store: FactStore, index: Index) -> StoreReport:
     begun = time.monotonic()
     while True:

@@ -53,6 +53,26 @@ def from_sparql(text: str, facts: FactSet, *, exact: bool = False) -> Query | No
     return None
 
 
+def followed_backwards(text: str, facts: FactSet) -> list[str]:
+    """Return the properties that a query follows against their direction, where each way to read it as a walk needs that and
+    the facts have no predicate for it; none if the query is no walk for another reason.
+
+    Raises as `from_sparql` does.
+    """
+    patterns = read_patterns(text)
+    if patterns is None or patterns.ask:
+        return []
+    found = list[list[str]]()
+    try:
+        for chain in _chains(Term(variable=patterns.asked), patterns):
+            if chain.end.id is not None:
+                ids = [id_of_property(step.iri) for step in chain.steps if not step.inverse]
+                found.append([id_ for id_ in dict.fromkeys(ids) if id_ not in facts.names([id_], inverse=True)])
+    except _NotAWalk:
+        return []
+    return [] if not found or not all(found) else [facts.names([id_]).get(id_, id_) for id_ in found[0]]
+
+
 class _NotAWalk(Exception):  # noqa: N818  # the reason for None
     """A query that is not a walk."""
 
