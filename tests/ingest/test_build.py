@@ -3,6 +3,7 @@
 import datetime
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from support.tiny_asker import save_tiny
 import refactx
 from refactx.cli.main import cli
 from refactx.errors import InputError
-from refactx.sparql.engines import EngineError
+from refactx.sparql.engines import EngineError, Rows, open_engine
 from refactx.sparql.engines.endpoint import EndpointEngine
+from refactx.sparql.store import StoreError
 
 Fact = tuple[str | None, ...]
 
@@ -288,3 +290,36 @@ def test_a_graph_at_an_endpoint_is_read_page_by_page(
             build("none", endpoint.url, tiny)
     with pytest.raises(EngineError, match="cannot be reached"):
         build("none", endpoint.url, tiny)
+
+
+def test_a_small_index_has_a_store_that_follows_its_changes(tiny: Path) -> None:
+    capital = "SELECT ?x { <urn:refactx:Norway> <urn:refactx:capital> ?x }"
+
+    def found(name: str) -> set[str]:
+        with refactx.open_index(name) as index, closing(open_engine(index, "store")) as engine:
+            result = engine.run(capital)
+            assert isinstance(result, Rows)
+            return {str(row[0]) for row in result.rows}
+
+    build("stored", [("Norway", "capital", "Oslo")], tiny)
+    assert found("stored") == {"<urn:refactx:Oslo>"}
+    refactx.append("stored", [("Norway", "capital", "Bergen")])
+    assert found("stored") == {"<urn:refactx:Oslo>", "<urn:refactx:Bergen>"}
+    refactx.forget("stored", [("Norway", "capital", "Oslo")])
+    assert found("stored") == {"<urn:refactx:Bergen>"}
+    build("unstored", [("Norway", "capital", "Oslo")], tiny, store=False)
+    with pytest.raises(StoreError, match="has no store"):
+        found("unstored")
+    refactx.append("unstored", [("Norway", "capital", "Bergen")])
+    with pytest.raises(StoreError, match="has no store"):
+        found("unstored")
+
+
+def test_an_index_without_a_store_that_cannot_be_written_is_a_warning(tiny: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "stores"
+    folder.parent.mkdir(exist_ok=True)
+    folder.write_text("in the way")
+    with pytest.warns(UserWarning, match="its store for SPARQL is not: cannot"):
+        build("warned", [("Norway", "capital", "Oslo")], tiny)
+    with pytest.raises(InputError, match="cannot "):
+        build("warned", [("Norway", "capital", "Oslo")], tiny, store=True)

@@ -82,6 +82,8 @@ def test_a_table_becomes_an_index_that_answers(
     assert "tiny@pets" in {one["id"] for one in server.get("/v1/models").json()["data"]}
     found = server.get(f"/v1/facts?index={name}&subject=Ann").json()["properties"]
     assert {one["label"] for one in found} == {"kind", "age", "row of"}
+    query = {"query": "SELECT * { ?x <age> ?a }"}  # for which an index needs a store
+    assert len(server.post(f"/v1/sparql?index={name}", query).json()["results"]["bindings"]) == 2
     asked: dict[str, Any] = {"model": "tiny@pets", "messages": said("hello Fact:"), "max_tokens": 40}
     message: Any = server.openai().chat.completions.create(**asked).choices[0].message
     assert {fact["subject"]["label"] for fact in message.refactx["facts"]} <= {"Ann", "Bo"}

@@ -94,7 +94,7 @@ class StoreFolder:
         """Return whether a process is making a version, as far as this user can see."""
         try:
             lock = os.open(self.path / _WRITER, os.O_RDONLY | os.O_CLOEXEC)
-        except (FileNotFoundError, PermissionError):
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
             return False
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,7 +176,7 @@ class StoreFolder:
     def _versions(self) -> list[int]:
         try:
             return sorted(int(path.name) for path in self.path.iterdir() if path.name.isdecimal())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def _remove_unused(self) -> None:

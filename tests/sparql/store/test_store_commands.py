@@ -63,11 +63,51 @@ def test_a_store_follows_every_command_that_changes_its_index(
     typed.check()
     assert typed.json("index", "compact", "default")["store"]["triples"] == typed.check() == triples
 
-    assert "it was built anew: it was that of another index" in typed("index", "import", exported, "--replace")
+    assert "it was that of another index" in typed.json("index", "import", exported, "--replace")["store"]["why"]
     assert typed.check() == triples + forgotten["removed"]
     replaced = typed.json(*ingest, "--replace")["store"]
     assert (replaced["change"], replaced["triples"]) == ("built", typed.check())
     assert typed("index", "drop", "default") == "dropped default and its store\n"
+
+
+def test_a_small_index_has_a_store_from_its_ingest_or_import(
+    typed: Typed, tmp_path: Path, smollm2_folder: Path
+) -> None:
+    table, exported = tmp_path / "table.csv", tmp_path / "default.refactx"
+    table.write_text("subject,predicate,object\nNorway,capital,Oslo\n")
+    ingest = ("ingest", table, "--tokenizer", smollm2_folder, "--replace")
+    query = ("sparql", "SELECT ?x { <Norway> <capital> ?x }")
+    assert "store" not in typed(*ingest)
+    typed.check()
+    assert typed(*query) == "x\nOslo\n"
+    typed("index", "export", "default", exported)
+    typed("index", "drop", "default")
+    assert typed.json("index", "import", exported)["store"]["change"] == "built"
+    assert typed(*query) == "x\nOslo\n"
+    typed("store", "drop", "default")
+    assert "store" not in typed.json(*ingest, "--no-store")
+    with typed.living.open() as index:
+        assert not folder_of(index).path.exists()
+
+
+def test_an_index_stays_without_a_store_if_none_can_be_written(
+    typed: Typed, tmp_path: Path, smollm2_folder: Path
+) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("subject,predicate,object\nNorway,capital,Oslo\n")
+    ingest = ("ingest", table, "--tokenizer", smollm2_folder, "--replace", "--db", typed.living.url)
+    typed(*ingest[:-2])
+    with typed.living.open() as index:
+        folder = folder_of(index).path
+    typed("store", "drop", "default")
+    folder.write_text("in the way")
+    try:
+        done = run_refactx(*ingest)
+        assert done.returncode == 0
+        assert "is as it should be, but its store is not (" in done.stderr
+        assert run_refactx(*ingest, "--store").returncode == 2
+    finally:
+        folder.unlink()
 
 
 @pytest.mark.long
@@ -110,7 +150,7 @@ def test_the_change_is_reported_even_if_the_store_cannot_follow(typed: Typed) ->
     assert json.loads(done.stdout)["facts"] == len(MORE)
     assert done.returncode == 2
     assert done.stderr == (
-        "refactx: index 'default' is as it should be, but its store is not (cannot write the store in "
+        "refactx: index 'default' is as it should be, but its store is not ( "
         f"{folder} (Is a directory): make room or get the rights, or set REFACTX_HOME to another folder): "
         "run `refactx store update default`\n"
     )
