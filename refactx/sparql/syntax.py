@@ -251,7 +251,7 @@ def check_alone(query: str) -> None:
                 check_query(query)  # says what else is wrong, if it is not just beyond the grammar
             raise QueryRefusedError(
                 f"SERVICE {after[after[0].upper == 'SILENT'].text} asks another server, and the engines of an index are "
-                "alone: run the query at an endpoint (--endpoint)"
+                "alone: run the query at an endpoint (--run-on)"
             )
 
 

@@ -133,9 +133,7 @@ def _unknown(parsed: Parsed, facts: FactSet) -> list[str]:
 
 SECONDS = 60.0
 """The most time of a query, if none is given."""
-ADVICE = "build a store of the index (`refactx store build`), or ask an endpoint (--endpoint)"
-_COMMAND = re.compile(r" \((?:see )?`refactx [^`]*`\)")
-"""What is not said to people who can run no commands here."""
+ADVICE = "build a store of the index (`refactx store build`), or ask an endpoint (--run-on)"
 PUBLIC_ADVICE = "ask who runs this server for a store of the index, which answers any query"
 _LIMITS = Limits(members=1_000_000, reads=20_000_000, facts=0)
 _COUNT = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
@@ -219,9 +217,7 @@ class TreeEngine:
             if patterns is None or not (patterns.distinct or patterns.has_one_row_each()):
                 walk = None
         if walk is None or not (checked.is_ask or len(checked.variables) == 1):
-            reason = reason_against(query, checked, self._facts)
-            reason = _COMMAND.sub("", reason) if self._advice == PUBLIC_ADVICE else reason
-            raise QueryRefusedError(f"{reason}: {self._advice}")
+            raise QueryRefusedError(f"{reason_against(query, checked, self._facts)}: {self._advice}")
         return checked, walk
 
     def _answer(self, walk: Query, facts: TreeFacts, limits: Limits) -> Answer:

@@ -252,3 +252,30 @@ class TestStore:
                 engine.run(query, seconds=seconds)
             assert said in str(caught.value)
         assert engine.run("ASK { <http://a/1> ?p ?b }") is True
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (
+            "SELECT DISTINCT ?x { ?x wdt:P1 wd:Q6 }",
+            "follows <{P1}> against its direction, for which this index has no inverse",
+        ),
+        ("SELECT DISTINCT ?x { ?x wdt:P1/wdt:P2* wd:Q6 }", "follows <{P2}> and <{P1}> against their direction"),
+        ("SELECT DISTINCT ?x { wd:Q6 ^wdt:P2*/^wdt:P1 ?x }", "follows <{P2}> and <{P1}> against their direction"),
+        ("SELECT DISTINCT ?x { ?x wdt:P1 ?y . ?x wdt:P2 ?y }", "no chains of triples from an entity"),
+    ],
+)
+def test_a_path_that_the_facts_do_not_have_is_the_reason(db_url: str, tmp_path: Path, query: str, reason: str) -> None:
+    plain = ingest_graph(db_url, tmp_path, list(EVERY), "plain", inverse=False)
+    both = ingest_graph(db_url, tmp_path, list(EVERY), "both")
+    with plain.open() as index:
+        names = index.names_of(["P1", "P2"])
+        with pytest.raises(QueryRefusedError) as error:
+            TreeEngine(index).run(query)
+        assert reason.format(**names) in str(error.value)
+    if "no chains" not in reason:
+        with both.open() as index:
+            build_store(index)
+            with closing(open_engine(index, "store")) as store:
+                assert comparable(TreeEngine(index).run(query)) == comparable(store.run(query))

@@ -32,11 +32,13 @@ FIXED: list[Line] = [
 ]
 
 
-def ingest_graph(url: str, folder: Path, claims: list[Line], name: str = "default") -> LivingIndex:
-    """Ingest claims with their inverse facts and all names."""
+def ingest_graph(
+    url: str, folder: Path, claims: list[Line], name: str = "default", *, inverse: bool = True
+) -> LivingIndex:
+    """Ingest claims with all names, and with their inverse facts, or without."""
     path, living = folder / f"{name}.nt", LivingIndex(url, folder, name)
     path.write_text("".join(written(line) + "\n" for line in [*NAMES, *claims]))
-    living.ingest_from(path, selection=Selection(inverse=True, aliases=True))
+    living.ingest_from(path, selection=Selection(inverse=inverse, aliases=True))
     return living
 
 
