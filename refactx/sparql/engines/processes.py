@@ -35,7 +35,7 @@ from refactx.sparql.wikidata import statements_in
 from refactx.walks.sparql.prologue import PREFIXES
 
 PROCESSES = 4
-"""The most processes. An idle one takes 35 MB with a store of 800,000 facts."""
+"""The most processes. An idle one takes 38 MB."""
 SHARE = 5.0
 """The seconds of a query while others wait."""
 
@@ -51,7 +51,7 @@ class QueryLimits:
 
 
 PUBLIC = QueryLimits(1 << 30, 32 << 20, is_public=True)
-"""For queries of others. A DISTINCT or ORDER BY of 2 million rows takes 0.9 GiB."""
+"""For queries of others. A DISTINCT of 2 million pairs takes 0.45 GiB."""
 
 
 def own_limits() -> QueryLimits:
