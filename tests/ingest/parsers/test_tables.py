@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, written_part
+from refactx.ingest.parsers.columns import parse_table, table_form
 from refactx.ingest.parsers.parsed import NOT_UTF8, Parsed
-from refactx.ingest.parsers.tables import parse_table, table_form
 from refactx.ingest.selection import DEFAULT_SELECTION
 from refactx.ingest.sources import Source
 
