@@ -14,7 +14,7 @@ from functools import partial
 import pyarrow as pa
 
 from refactx.errors import InputError
-from refactx.fact import visible
+from refactx.fact import clean_part, visible
 from refactx.ingest.parsers.parsed import COLUMNS, Parsed, RowParser, clean_parts, facts_of_columns
 from refactx.ingest.parsers.records import EdgePlan, Plan, edges_of_columns, edges_of_plan, rows_of_plan
 from refactx.ingest.parsers.tables import BETWEEN, Header, check_type, read_header, read_rows
@@ -94,10 +94,11 @@ def column_of(given: Sequence[str], table: str, names: Sequence[str]) -> int | N
     (1, 1)
     """
     folded = [name.strip().casefold() for name in names]
-    for one in given:
-        wanted = one.strip().casefold().removeprefix(f"{table.casefold()}.")
+    for one in map(clean_part, given):
+        wanted = one.casefold().removeprefix(f"{table.casefold()}.")
+        exact = one[len(one) - len(wanted) :]
         if wanted in folded:
-            return folded.index(wanted)
+            return names.index(exact) if exact in names else folded.index(wanted)
         if wanted.isdecimal() and 0 < int(wanted) <= len(names):
             return int(wanted) - 1
     return None
@@ -106,7 +107,7 @@ def column_of(given: Sequence[str], table: str, names: Sequence[str]) -> int | N
 def wanted_columns(options: TableOptions) -> set[str]:
     """Return the names, in lower case, by which the header of a table is recognised."""
     given = (*options.columns, *options.subjects, *options.ids)
-    names = {name.casefold() for one in given for name in (one, one.rpartition(".")[2])}
+    names = {name.casefold() for one in map(clean_part, given) for name in (one, one.rpartition(".")[2])}
     return names | (set() if options.columns or options.subjects else set(COLUMNS)) | set(_GRAPH_COLUMNS)
 
 

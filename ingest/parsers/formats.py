@@ -28,6 +28,7 @@ from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
 from refactx.ingest.parsers.columns import parse_table, table_form, with_keys
 from refactx.ingest.parsers.graph import parse_triples
+from refactx.ingest.parsers.graphml import parse_graphml
 from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.ntriples import (
     NOT_NTRIPLES,
@@ -48,7 +49,7 @@ from refactx.ingest.parsers.parsed import (
     table_of,
 )
 from refactx.ingest.parsers.rdf import RDF_EXAMPLES, first_triples, parse_rdf, quads_of
-from refactx.ingest.parsers.records import parse_graphml, parse_json, parse_labels
+from refactx.ingest.parsers.records import parse_json, parse_labels
 from refactx.ingest.parsers.tables import SEPARATOR
 from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props
 from refactx.ingest.profile import in_words, recognise_profile

@@ -20,17 +20,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
-from xml.parsers import expat
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from refactx.entity_ids import other_number
+from refactx.entity_ids import other_number, written_id
 from refactx.errors import InputError
-from refactx.fact import clean_part, cut_part, visible
+from refactx.fact import clean_part, cut_part, visible, written_part
 from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.parsed import (
     COLUMNS,
@@ -84,6 +82,7 @@ class Statements:
 
     def entity(self, id_: str, own_name: str | None = None) -> int:
         """Return the number of an entity; `own_name`: what it is called if it has no label."""
+        id_ = written_id(id_)
         number = other_number(id_)
         self._ids[number] = id_
         if own_name:
@@ -94,8 +93,9 @@ class Statements:
         """Return the number of a property."""
         number = self._properties.get(id_)
         if number is None:
-            number = self._properties[id_] = other_number(id_) + 1
-            self._ids[number] = id_
+            written = written_id(id_)
+            number = self._properties[id_] = other_number(written) + 1
+            self._ids[number] = written
             if name := own_name or predicate_label(id_):
                 self._own[number] = name
         return number
@@ -431,18 +431,16 @@ def parse_json(source: Source, selection: Selection, advance: Callable[[int], ob
                 rows.statements.dropped["blank"] += 1
                 continue
             try:
-                value = json.loads(text)
+                rows.add(number, _json_value(text))
             except ValueError as error:
                 rows.statements.faults.append((number, fault(f"not JSON ({error})", str(text))))
-                continue
-            rows.add(number, value)
         line += block.count(b"\n")
         yield rows.parsed()
 
 
 def _json_array(source: Source, selection: Selection, advance: Callable[[int], object]) -> Parsed:
     try:
-        values = json.loads(b"".join(within_bounds(utf8_blocks(source, advance), "JSON lines", source.name)))
+        values = _json_value(b"".join(within_bounds(utf8_blocks(source, advance), "JSON lines", source.name)))
     except ValueError as error:
         raise InputError(
             f"{source.name} is not JSON ({error}): expected one object a line, or an array of objects"
@@ -451,6 +449,44 @@ def _json_array(source: Source, selection: Selection, advance: Callable[[int], o
     for number, value in enumerate(values, 1):
         rows.add(number, value)
     return rows.parsed()
+
+
+_MOST_NESTED = 100
+
+
+def _json_value(text: str | bytes) -> Any:
+    """Return a value of JSON, in which the names of fields are clean; of one that is there twice, both values are in a list.
+
+    Raises ValueError for text that is not JSON.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_fields)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of an object.
+
+    >>> _fields([("job\\ntitle", 1), ("tag", "a"), ("tag", "b")])
+    {'job title': 1, 'tag': ['a', 'b']}
+    """
+    found: dict[str, Any] = {}
+    for raw, value in pairs:
+        name = written_part(raw)
+        found[name] = [found[name], value] if name in found else value
+    return found
+
+
+def _is_nested(value: object) -> bool:
+    """Return whether a value has more than `_MOST_NESTED` levels of objects and lists."""
+    level = [value]
+    for _ in range(_MOST_NESTED):
+        inside = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        level = [inner for one in inside for inner in one if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 class _JsonRows:
@@ -474,6 +510,9 @@ class _JsonRows:
         """Add what an object says; `number`: of its line."""
         if not isinstance(value, dict):
             self.statements.faults.append((number, fault("not an object", json.dumps(value))))
+            return
+        if _is_nested(value):
+            self.statements.faults.append((number, f"objects within objects are read up to {_MOST_NESTED} deep"))
             return
         columns = self._options.columns or COLUMNS
         if not self._options.subjects and all(name in value for name in columns):
@@ -516,6 +555,9 @@ class _JsonRows:
         for name, one in value.items():
             if name in skipped:
                 continue
+            if not name:
+                statements.dropped["empty part"] += 1
+                continue
             texts = one if isinstance(one, list) else (one,)
             if name in self._lists and isinstance(one, str):
                 texts = one.split(self._lists[name])
@@ -533,8 +575,6 @@ class _JsonRows:
             statements.dropped["alias"] += 1
         elif kind is not None:
             statements.term(entity, kind, text)
-        elif not clean_part(name):
-            statements.dropped["empty part"] += 1
         elif other is not None and (key := clean_part(text)):
             statements.claim(entity, statements.property(name), entity=other_number(f"{other}:{key}"))
         else:
@@ -558,127 +598,3 @@ def _json_text(value: object) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-_BATCH = 50_000
-_LABEL_KEYS = ("labelv", "labels", "labele", "label", "type", "relation", "relationship")
-
-
-def parse_graphml(source: Source, selection: Selection, advance: Callable[[int], object]) -> Iterator[Parsed]:
-    """Yield the nodes and edges of a file of GraphML.
-
-    Raises InputError for text that is not UTF-8 or not XML, and for a document type, whose entities could be of any size.
-    """
-    reader = _GraphReader(selection)
-    parser = expat.ParserCreate("utf-8")  # whatever it declares: its text is in UTF-8 here
-    parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
-    parser.CharacterDataHandler = reader.texts.append
-    parser.StartDoctypeDeclHandler = partial(_refuse_document_type, source.name)
-    for block in within_bounds(utf8_blocks(source, advance), "GraphML", source.name):
-        parser.Parse(block)
-        if len(reader.statements) >= _BATCH:
-            yield reader.take()
-    yield reader.take()
-
-
-def _refuse_document_type(source: str, *_: object) -> None:
-    raise InputError(f"{source} has a document type (<!DOCTYPE ...>), which is not read: leave it out")
-
-
-class _GraphReader:
-    """What the elements of GraphML say, as they are read."""
-
-    def __init__(self, selection: Selection) -> None:
-        self._options = selection.tables
-        self._keeps_aliases = bool(selection.aliases)
-        self._names: dict[str, str] = {}
-        self._defaults: dict[tuple[str, str], str] = {}
-        self._directed = True
-        self._element: dict[str, str] = {}
-        self._data: dict[str, str] = {}
-        self._key = ""
-        self.texts: list[str] = []
-        self.statements = Statements()
-
-    def take(self) -> Parsed:
-        """Return what was read since the last call."""
-        taken, self.statements = self.statements.parsed(), Statements()
-        return taken
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        name = name.rpartition(":")[2]
-        self.texts.clear()
-        if name == "key":
-            self._key, self._element = attributes.get("id", ""), attributes
-            self._names[self._key] = attributes.get("attr.name") or self._key
-        elif name == "graph":
-            self._directed = attributes.get("edgedefault") != "undirected"
-        elif name in ("node", "edge"):
-            self._element, self._data = attributes, {}
-        elif name == "data":
-            self._key = attributes.get("key", "")
-
-    def end(self, name: str) -> None:
-        name = name.rpartition(":")[2]
-        if name == "data":
-            self._data[self._names.get(self._key, self._key)] = "".join(self.texts)
-        elif name == "default":
-            self._defaults[self._element.get("for", "all"), self._names[self._key]] = "".join(self.texts)
-        elif name in ("node", "edge"):
-            of_kind = ("all", name)
-            defaults = {key: text for (kind, key), text in self._defaults.items() if kind in of_kind}
-            (self._add_node if name == "node" else self._add_edge)(self._element, {**defaults, **self._data})
-        self.texts.clear()
-
-    def _type(self, element: Mapping[str, str], data: dict[str, str], keys: Sequence[str]) -> str:
-        """Return the label of a node or an edge, which is taken out of its properties if it is one of a graph's own."""
-        found = element.get("labels") or element.get("label") or ""
-        for key in keys:
-            name = next((name for name in data if name.casefold() == key), None)
-            if name is not None:
-                text = data[name] if key == "type" else data.pop(name)
-                found = found or text
-        return clean_part(found.strip(":"))
-
-    def _add_node(self, element: Mapping[str, str], data: dict[str, str]) -> None:
-        statements, options = self.statements, self._options
-        id_ = clean_part(element.get("id", ""))
-        if not id_:
-            statements.dropped["no subject"] += 1
-            return
-        entity = statements.entity(id_, id_)
-        folded = {name.casefold(): name for name in data}
-        names = (*options.subjects, *("name", "title", "label"))
-        subject = next((folded[name.casefold()] for name in names if name.casefold() in folded), None)
-        type_ = self._type(element, {name: text for name, text in data.items() if name != subject}, _LABEL_KEYS[:2])
-        if subject is not None:
-            statements.term(entity, LABEL, data[subject])
-        for one in filter(None, re.split("[:;]+", type_)):
-            statements.claim(entity, statements.property(TYPE), entity=statements.entity(f":{one}", one))
-        for name, text in data.items():
-            if name == subject or name.casefold() in _LABEL_KEYS[:2]:
-                continue
-            if name in options.descriptions:
-                statements.term(entity, DESCRIPTION, text)
-            elif name in options.aliases and not self._keeps_aliases:
-                statements.dropped["alias"] += 1
-            elif name in options.aliases:
-                statements.term(entity, OTHER_NAME, text)
-            else:
-                statements.claim(entity, statements.property(name), text=text)
-
-    def _add_edge(self, element: Mapping[str, str], data: dict[str, str]) -> None:
-        statements = self.statements
-        ends = [clean_part(element.get(name, "")) for name in ("source", "target")]
-        if not all(ends):
-            statements.dropped["edge without two ends"] += 1
-            return
-        type_ = self._type(element, data, _LABEL_KEYS[2:]) or "edge"
-        one, other = (statements.entity(id_, id_) for id_ in ends)
-        values = list(data.items())
-        add_edge(
-            statements, (one, other), type_, values, element.get("id") or edge_id((ends[0], ends[1]), type_, values)
-        )
-        if element.get("directed", str(self._directed).lower()) == "false":
-            statements.claim(other, statements.property(type_, edge_label(type_)), entity=one)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +26,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from refactx.errors import InputError
-from refactx.fact import counted
+from refactx.fact import counted, written_part
 from refactx.ingest.parsers.parsed import (
     Parsed,
     RowParser,
@@ -178,9 +179,15 @@ def parse_parquet(
         fields = [file.schema_arrow.field(at) for at in positions]
         for field in fields:
             check_type(str(path), field)
+        names: list[str] | None = [field.name for field in fields]
+        places: Sequence[int] = range(len(fields))
+        if len(set(file.schema_arrow.names)) < len(file.schema_arrow.names):
+            names, places = None, positions  # two have one name, by which pyarrow finds neither
         try:
-            for batch in file.iter_batches(_BATCH_ROWS, columns=[field.name for field in fields]):
-                columns = [as_text(str(path), field.name, batch[field.name]) for field in fields]
+            for batch in file.iter_batches(_BATCH_ROWS, columns=names):
+                columns = [
+                    as_text(str(path), field.name, batch.column(at)) for field, at in zip(fields, places, strict=True)
+                ]
                 yield make(columns, partial(operator.add, row))
                 row += len(batch)
                 share = size * (row - 1) // total
@@ -269,15 +276,15 @@ def format_value(value: object) -> str:
 
 
 _DELIMITERS = (",", ";", "\t", "|")
-_HEADER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """What the start of a table says.
 
-    `names`: those of all columns; without a header their numbers, from 1. `delimiter`: of CSV. `header_rows`: how many
-    lines CSV has up to its first row. `lists`: the columns of Parquet or rows that have lists, by their places.
+    `names`: those of all columns, as facts have them, "" for one without a name; without a header their numbers, from 1.
+    `delimiter`: of CSV. `header_rows`: how many lines CSV has up to its first row. `lists`: the columns of Parquet or rows
+    that have lists, by their places.
     """
 
     kind: Literal["CSV", "Parquet", "rows"]
@@ -290,7 +297,7 @@ class Header:
     def of_schema(cls, kind: Literal["Parquet", "rows"], schema: pa.Schema) -> "Header":
         """Return the header of a table whose columns have types."""
         lists = {at: one for at, one in enumerate(schema) if _is_list(one.type)}
-        return cls(kind=kind, names=tuple(schema.names), lists=lists)
+        return cls(kind=kind, names=tuple(map(written_part, schema.names)), lists=lists)
 
 
 def read_header(source: Source, options: TableOptions, wanted: Collection[str]) -> Header:
@@ -304,7 +311,7 @@ def read_header(source: Source, options: TableOptions, wanted: Collection[str]) 
     """
     if isinstance(source, RowSource):
         return Header.of_schema("rows", source.schema)
-    start = source.first_lines()[:_HEADER_BYTES]
+    start = source.first_lines()
     if start.startswith(b"PAR1"):
         return Header.of_schema("Parquet", parquet_schema(source))
     lines = start.split(b"\n")
@@ -313,21 +320,29 @@ def read_header(source: Source, options: TableOptions, wanted: Collection[str]) 
     separator = SEPARATOR.fullmatch(lines[at])
     if separator is not None:
         at = next(filled, at)
-    try:
-        header = lines[at].decode()
-    except UnicodeDecodeError:
-        raise InputError(f"{source.name}:{at + 1}: {not_utf8(lines[at])}") from None
     own = () if separator is None else (separator[1].decode(),)
-    read = {one: _cells(header, one) for one in ((options.delimiter,) if options.delimiter else (*own, *_DELIMITERS))}
-    best = max(
-        read, key=lambda one: (len({name.strip().casefold() for name in read[one]} & set(wanted)), len(read[one]))
-    )
-    names = tuple(name.strip() for name in read[best])
+    delimiters = (options.delimiter,) if options.delimiter else (*own, *_DELIMITERS)
+    try:
+        read = {one: _first_row(lines[at:], one) for one in delimiters}
+    except UnicodeDecodeError as error:
+        at = lines.index(error.object.removesuffix(b"\n"), at)
+        raise InputError(f"{source.name}:{at + 1}: {not_utf8(lines[at])}") from None
+
+    def fits(one: str) -> tuple[int, bool, int]:
+        names, _ = read[one]
+        return len({name.casefold() for name in names} & set(wanted)), '"' not in "".join(names), len(names)
+
+    best = max(read, key=fits)
+    names, height = read[best]
     if not any(names):
         raise InputError(f"{source.name} has only blank lines: expected a table")
+    if height > len(lines) - at:
+        raise InputError(
+            f"{source.name}:{at + 1} opens a quotation mark that is never closed: close it, or write it twice within quotes"
+        )
     if not options.header:
         return Header(kind="CSV", names=tuple(map(str, range(1, len(names) + 1))), delimiter=best, header_rows=at)
-    return Header(kind="CSV", names=names, delimiter=best, header_rows=at + 1)
+    return Header(kind="CSV", names=names, delimiter=best, header_rows=at + height)
 
 
 def read_rows(
@@ -364,8 +379,12 @@ def read_rows(
         )
 
 
-def _cells(line: str, delimiter: str) -> tuple[str, ...]:
+def _first_row(lines: Sequence[bytes], delimiter: str) -> tuple[tuple[str, ...], int]:
+    """Return the clean cells of the row that begins with the first line, and how many lines it has: one more than there are
+    if its quotation marks are never closed. Raise UnicodeDecodeError for a line of it that is not UTF-8."""
+    reader = csv.reader(chain((line.decode() + "\n" for line in lines), [_END]), delimiter=delimiter)
     try:
-        return tuple(next(csv.reader([line], delimiter=delimiter), ()))
+        cells = next(reader, [])
     except csv.Error:
-        return (line,)
+        cells = [lines[0].decode()]
+    return tuple(map(written_part, cells)), max(reader.line_num, 1)

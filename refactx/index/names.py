@@ -21,8 +21,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.entity_ids import entity_id, entity_number, is_property, is_wikidata
-from refactx.errors import CorruptIndexError
+from refactx.entity_ids import entity_id, entity_number, is_property, is_wikidata, is_written_id
+from refactx.errors import CorruptIndexError, InputError
 from refactx.fact import is_written_part
 from refactx.tree.codes import RowCodec
 
@@ -245,12 +245,16 @@ def unpack_columns(key: bytes, block: bytes, codec: RowCodec, where: str) -> Nam
 def check_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> None:
     """Raise CorruptIndexError, whose message begins with `where`, unless a block of names or of ids can be read, its
     entries ascend, the first has its key, and all are names as an ingest writes them."""
+    ids: list[str] | None = None
     if is_id_key(key):
         _, names = unpack_ids(key, block, codec, where)
     else:
-        names = unpack_columns(key, block, codec, where).names
-    if not all(map(is_written_part, names)):
-        raise CorruptIndexError(f"{where} is damaged: it has a name that no ingest writes. Ingest the index again")
+        columns = unpack_columns(key, block, codec, where)
+        names, ids = columns.names, columns.ids
+    if not (all(map(is_written_part, names)) and all(map(is_written_id, filter(None, ids or ())))):
+        raise CorruptIndexError(
+            f"{where} is damaged: it has a name or an id that no ingest writes. Ingest the index again"
+        )
     if is_id_key(key):
         return
     if block_key(names[0]) != key or any(one >= other for one, other in pairwise(names)):
@@ -267,6 +271,13 @@ def _damaged(where: str, error: Exception) -> CorruptIndexError:
 
 
 def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, bytes]:
+    """Return the key and the block. Raise InputError for a name or an id that none can be, which no reader would take."""
+    for name, named in block:
+        if not (is_written_part(name) and is_written_id(named.id)):
+            raise InputError(
+                f"the sources call {named.id!a} {name!a}: a name or an id is empty, or has a control character or a bracket: "
+                "rename it"
+            )
     key = block_key(block[0][0])
     numbers = np.array([named.number for _, named in block], "<i8").tobytes()
     kinds = bytes(_KINDS.index(named.object_kind) for _, named in block)

@@ -272,7 +272,7 @@ def test_rare_types_of_parquet_are_read(tmp_path: Path, column: pa.Array, writte
         (b"PAR1 and no more", "is a truncated or corrupt Parquet file"),
         (
             "<http://x/s> <http://x/p> <http://x/o> .\n",
-            "has no column subject, predicate, object: its columns are <http",
+            "has no column subject, predicate, object: its columns are ‹http",
         ),
     ],
 )
