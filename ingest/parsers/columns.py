@@ -1,14 +1,13 @@
 """What the columns of a table are: facts in three columns, things with their properties, nodes, edges, and keys of tables.
 
-Options name columns, and the names of columns say the rest (`table_form`). Several tables are joined by keys, which are
-given or recognised (`with_keys`).
+Options name columns, and the names of columns say the rest. Keys that join tables are those of the options, to which
+`refactx.ingest.parsers.keys` has added the ones that the tables show.
 """
 
-import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -16,8 +15,17 @@ import pyarrow as pa
 from refactx.errors import InputError
 from refactx.fact import clean_part, visible
 from refactx.ingest.parsers.parsed import COLUMNS, Parsed, RowParser, clean_parts, facts_of_columns
-from refactx.ingest.parsers.records import EdgePlan, Plan, edges_of_columns, edges_of_plan, rows_of_plan
+from refactx.ingest.parsers.records import (
+    EdgePlan,
+    Plan,
+    edges_of_columns,
+    edges_of_plan,
+    link_label,
+    notes_of_keys,
+    rows_of_plan,
+)
 from refactx.ingest.parsers.tables import BETWEEN, Header, check_type, read_header, read_rows
+from refactx.ingest.profile import predicate_label
 from refactx.ingest.selection import Selection, TableOptions
 from refactx.ingest.sources import Source
 
@@ -189,17 +197,20 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
             if column_of((one,), table, names) is None and not _of_other_table(one, table):
                 raise InputError(f"{source.name} has no column {one} ({option}): its columns are {shown_names(names)}")
     _refuse_lists(source, header, (subject, key))
-    lists, keys = _lists(source, header, options) | dict.fromkeys(header.lists, BETWEEN), dict[int, str]()
-    notes = []
+    lists = lists_of(source, header, options) | dict.fromkeys(header.lists, BETWEEN)
+    prefix = f"{table}:" if options.prefixed else ""
+    keys, links, notes = dict[int, str](), dict[int, str](), notes_of_keys(options, table)
     for left, right in map(parts_of_key, options.keys):
         place = column_of((left,), table, names) if not _of_other_table(left, table) else None
         if place is not None and place != subject:
-            keys[place] = f"{right.rpartition('.')[0]}:"
-            notes.append(f"column {names[place]} is read as the key of table {right.rpartition('.')[0]}")
+            other = right.rpartition(".")[0]
+            is_own = other.casefold() == table.casefold()
+            keys[place], links[place] = prefix if is_own else f"{other}:", link_label(names[place], other)
         elif place is None and left.casefold().startswith(f"{table.casefold()}."):
             raise InputError(
                 f"{source.name} has no column {left.rpartition('.')[2]} (--key): its columns are {shown_names(names)}"
             )
+    others = {predicate_label(name) for at, name in enumerate(names) if at not in links}
     if "" in names:
         notes.append("a column without a name is ignored")
     plan = Plan(
@@ -208,8 +219,10 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
         id=None if key == subject else key,
         descriptions=frozenset(_all_columns(options.descriptions, table, names)),
         aliases=frozenset(_all_columns(options.aliases, table, names)),
-        prefix=f"{table}:" if options.prefixed else "",
+        prefix=prefix,
         keys=keys,
+        links={at: label for at, label in links.items() if label not in others},
+        whole=frozenset(_all_columns(options.whole, table, names)),
         lists=lists,
         row_of=options.row_of(table),
         needs_name=True,
@@ -227,7 +240,7 @@ def _all_columns(given: Sequence[str], table: str, names: Sequence[str]) -> list
     return [at for one in given if (at := column_of((one,), table, names)) is not None]
 
 
-def _lists(source: Source, header: Header, options: TableOptions) -> dict[int, str]:
+def lists_of(source: Source, header: Header, options: TableOptions) -> dict[int, str]:
     """Return what is between the values in the cells of each column that has several."""
     table, names = source.table, header.names
     found: dict[int, str] = {}
@@ -315,118 +328,3 @@ def _graph_form(source: Source, header: Header, selection: Selection) -> TableFo
     )
     make = partial(rows_of_plan, plan_of_nodes, bool(selection.aliases))
     return TableForm(header=header, positions=positions, make=make, what="an id in each row")
-
-
-def with_keys(sources: Sequence[Source], options: TableOptions) -> TableOptions:
-    """Return the options with the keys that join several tables: those that are given, and those that are recognised.
-
-    A column is recognised as the key of another table if it is named after that table (`supplier`, `supplier_id` or
-    `supplierId` for `suppliers`) or as its key column is, if that is not just `id`, and if all its cells are keys there.
-    The key column of a table is given, or named `id` or after the table; its cells are filled and differ.
-
-    Raises InputError if a key is given of which no cell is a key of the other table.
-    """
-    files = [source for source in sources if not (source.is_labels or source.is_standard_input)]
-    if not options.subjects or len(files) < 2:
-        return options
-    tables: dict[str, _Table] = {}
-    for source in files:
-        header = read_header(source, options, wanted_columns(options))
-        name = source.table
-        if column_of(options.subjects, name, header.names) is not None:
-            tables.setdefault(name.casefold(), _Table(name, header)).sources.append(source)
-    if len(tables) < 2:
-        return options
-    keys = list(options.keys)
-    ids = list(options.ids)
-    for table in tables.values():
-        at = key_column(options, table.name, table.header.names)
-        if at is None:
-            at = column_of((*_named_after(table.name), "id"), table.name, table.header.names)
-            if at is None or not table.is_key(at):
-                continue
-            ids.append(f"{table.name}.{table.header.names[at]}")
-        table.key = at
-    for key in options.keys:
-        _check_key(key, tables)
-    given = {left.casefold() for left, _ in map(parts_of_key, keys)}
-    for one, other in itertools.permutations(tables.values(), 2):
-        found = _recognised_key(one, other)
-        if found and found.partition("=")[0].casefold() not in given:
-            keys.append(found)
-    return replace(options, keys=tuple(keys), ids=tuple(ids), prefixed=True) if keys else options
-
-
-@dataclass
-class _Table:
-    """A table of one or several files, with the place of its key column."""
-
-    name: str
-    header: Header
-    sources: list[Source] = field(default_factory=list)
-    key: int | None = None
-    _cells: dict[int, list[str]] = field(default_factory=dict)
-
-    def cells(self, at: int) -> list[str]:
-        """Return the cells of a column that are not empty."""
-        if at not in self._cells:
-            found: list[str] = []
-
-            def keep(texts: list[pa.Array], _: Callable[[int], int]) -> Parsed:
-                found.extend(cell for cell in clean_parts(texts[0]).to_pylist() if cell)
-                return Parsed(lines=len(texts[0]))
-
-            for source in self.sources:
-                for _ in read_rows(source, self.header, [at], keep, lambda _: None):
-                    pass
-            self._cells[at] = found
-        return self._cells[at]
-
-    def is_key(self, at: int) -> bool:
-        """Return whether the cells of a column differ."""
-        cells = self.cells(at)
-        return bool(cells) and len(set(cells)) == len(cells)
-
-
-def _named_after(table: str) -> list[str]:
-    """Return the names that a column with the key of a table may have.
-
-    >>> _named_after("categories")[:4]
-    ['categories', 'categories_id', 'categoriesid', 'categories id']
-    """
-    plural = table.casefold()
-    singular = f"{plural[:-3]}y" if plural.endswith("ies") else plural.removesuffix("s")
-    return [f"{name}{end}" for name in (plural, singular) for end in ("", "_id", "id", " id")]
-
-
-def _recognised_key(one: _Table, other: _Table) -> str | None:
-    if other.key is None:
-        return None
-    key = other.header.names[other.key]
-    named = [*_named_after(other.name), *([key.casefold()] if key.casefold() != "id" else [])]
-    for at, name in enumerate(one.header.names):
-        if name.casefold() in named and at != one.key:
-            cells = one.cells(at)
-            if cells and set(cells) <= set(other.cells(other.key)):
-                return f"{one.name}.{name}={other.name}.{key}"
-    return None
-
-
-def _check_key(key: str, tables: Mapping[str, _Table]) -> None:
-    """Raise InputError unless a given key has a cell that is one of the other table's keys."""
-    sides = []
-    for part in parts_of_key(key):
-        table = tables.get(part.rpartition(".")[0].casefold())
-        if table is None:
-            return  # of another change
-        at = column_of((part,), table.name, table.header.names)
-        if at is None:
-            raise InputError(
-                f"--key {key}: table {table.name} has no such column: it has {shown_names(table.header.names)}"
-            )
-        sides.append(table.cells(at))
-    if sides[0] and not set(sides[0]) & set(sides[1]):
-        raise InputError(
-            f"--key {key}: no cell of the first column ({visible(sides[0][0][:40])}) is one of the second "
-            f"({visible(sides[1][0][:40]) if sides[1] else 'empty'}): correct the columns"
-        )

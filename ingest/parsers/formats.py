@@ -26,9 +26,10 @@ import pyoxigraph
 
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
-from refactx.ingest.parsers.columns import parse_table, table_form, with_keys
+from refactx.ingest.parsers.columns import parse_table, table_form
 from refactx.ingest.parsers.graph import parse_triples
 from refactx.ingest.parsers.graphml import parse_graphml
+from refactx.ingest.parsers.keys import with_keys
 from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.ntriples import (
     NOT_NTRIPLES,
@@ -379,7 +380,11 @@ def recognised(inputs: Inputs, selection: Selection, index: str | None) -> Selec
 
     Raises as `open_sources` does.
     """
-    selection = replace(selection, tables=with_keys(inputs.sources, selection.tables))
+    if selection.tables.subjects:
+        kinds = {one: format_of(one, selection.tables) for one in inputs.sources if not one.is_labels}
+        rows = [one for one, kind in kinds.items() if kind in ("table", "JSON lines")]
+        json = [one for one in rows if kinds[one] == "JSON lines"]
+        selection = replace(selection, tables=with_keys(rows, json, selection.tables, is_new=index is not None))
     selection = selection if index is None else with_row_names(inputs.sources, selection, index)
     if selection.profile is not None:
         return selection

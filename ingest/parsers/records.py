@@ -51,11 +51,12 @@ from refactx.ingest.parsers.parsed import (
     without_invalid,
 )
 from refactx.ingest.parsers.values import kind_of_text
-from refactx.ingest.profile import ROW_OF, TYPE, local_name, predicate_label
-from refactx.ingest.selection import Selection
+from refactx.ingest.profile import ROW_OF, TYPE, in_words, local_name, predicate_label
+from refactx.ingest.selection import Selection, TableOptions
 from refactx.ingest.sources import Source
 
 _TEXT = pa.large_string()
+WHOLE = re.compile(r"^(-?[0-9]+)\.0+$")
 
 
 class Statements:
@@ -156,7 +157,8 @@ class Plan:
 
     `predicates`: the id of the predicate of each column, "" for one of no predicate. `subject`, `id`, `classes`: the
     places of columns; None if there is none. `row_of`: what all are rows of, "" for nothing. `prefix`: of all ids. `keys`: the
-    prefixes of the ids that a column holds. `lists`: what is between the values in its cells. `needs_name`: rows without
+    prefixes of the ids that a column holds. `links`: what the predicates of such columns are called. `whole`: columns of
+    keys, whose `1.0` is the key `1`. `lists`: what is between the values in its cells. `needs_name`: rows without
     a name are dropped, else those without an id.
     """
 
@@ -169,6 +171,8 @@ class Plan:
     row_of: str = ""
     prefix: str = ""
     keys: Mapping[int, str] = field(default_factory=dict)
+    links: Mapping[int, str] = field(default_factory=dict)
+    whole: frozenset[int] = frozenset()
     lists: Mapping[int, str] = field(default_factory=dict)
     needs_name: bool = False
 
@@ -177,6 +181,7 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
     """Return the rows of a table about entities as claims, terms and ids."""
     result = Parsed(lines=0)
     texts = [clean_parts(column) for column in without_invalid(texts, row_number, result)]
+    texts = [whole_numbers(column) if at in plan.whole else column for at, column in enumerate(texts)]
     names = texts[plan.subject] if plan.subject is not None else texts[plan.id or 0]
     keys = names if plan.id is None else pc.if_else(pc.equal(texts[plan.id], ""), names, texts[plan.id])
     kept = pc.not_equal(names if plan.needs_name else keys, "")
@@ -201,6 +206,60 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
     result.lines += len(tables["claims"]) + rows.said + result.dropped.total() + len(result.faults)
     result.statements = result.lines - len(result.faults)
     return result
+
+
+def notes_of_keys(options: TableOptions, table: str) -> list[str]:
+    """Return what the report says of the keys of a table."""
+    pairs = [[side.strip().rpartition(".") for side in key.partition("=")[::2]] for key in options.keys]
+    notes = [
+        f"column {column} is read as the key of {'its own table' if other.casefold() == of.casefold() else f'table {other}'}"
+        for (of, _, column), (other, *_) in pairs
+        if of.casefold() == table.casefold()
+    ]
+    return [*notes, *(note for of, note in options.notes if of == table)]
+
+
+def names_of_thing(table: str) -> tuple[str, str]:
+    """Return what many things of a table are called, and one of them.
+
+    >>> names_of_thing("order_categories"), names_of_thing("Staff")
+    (('order categories', 'order category'), ('staff', 'staff'))
+    """
+    plural = in_words(table).casefold()
+    return plural, f"{plural[:-3]}y" if plural.endswith("ies") else plural.removesuffix("s")
+
+
+_OF_KEY = re.compile(r"(?:(?:id|fk) )?(.*?)(?: (?:id|ids|fk|key|ref|uuid))?", re.IGNORECASE)
+_OF_NUMBER = re.compile(r"(.*) (?:no|nr|num|number|code)", re.IGNORECASE)
+
+
+def link_label(column: str, table: str) -> str:
+    """Return what a link that a key gives is called, by the column of the key and the table that it is of: after its thing.
+
+    >>> [link_label(one, "albums") for one in ("AlbumId", "albumid", "album number", "first_album_ID", "id", "ReportsTo")]
+    ['album', 'album', 'album', 'first album', 'album', 'reports to']
+    >>> link_label("CEO_id", "people")
+    'CEO'
+    """
+    things = names_of_thing(table)
+    words = (predicate_label(column) or column).split()
+    label = " ".join(word.lower() if word[1:].islower() else word for word in words)
+    match = _OF_KEY.fullmatch(label)
+    label = "" if match is None or label.casefold() == "id" else match[1]
+    number = _OF_NUMBER.fullmatch(label)
+    if number and number[1].casefold() in things:
+        label = number[1]
+    run_on = label.casefold().removesuffix("id")
+    return run_on if run_on in (one.replace(" ", "") for one in things) else label or things[1]
+
+
+def whole_numbers(keys: pa.Array) -> pa.Array:
+    """Return keys without the zeros of numbers that a program took for fractions.
+
+    >>> whole_numbers(pa.array(["1.0", "E1", "2.50", "-3.000"])).to_pylist()
+    ['1', 'E1', '2.50', '-3']
+    """
+    return pc.replace_substring_regex(keys, WHOLE.pattern, r"\1")
 
 
 def _prefixed(keys: pa.Array, prefix: str) -> pa.Array:
@@ -240,7 +299,8 @@ class _PlanRows:
         elif at == plan.classes:
             self.add_classes(places, values)
         elif at in plan.keys:
-            self._add_claims(plan.predicates[at], places, IdNumbers().of(_prefixed(values, plan.keys[at])), None)
+            objects = IdNumbers().of(_prefixed(values, plan.keys[at]))
+            self._add_claims(plan.predicates[at], places, objects, None, plan.links.get(at))
         elif at == plan.id:
             is_code = np.array([not text.isdigit() for text in values.to_pylist()], np.bool_)
             self._drop("key", int(np.count_nonzero(~is_code)))
@@ -273,13 +333,18 @@ class _PlanRows:
         }
 
     def _add_claims(
-        self, predicate: str, places: np.ndarray[Any, Any], objects: pa.Array | None, texts: pa.Array | None
+        self,
+        predicate: str,
+        places: np.ndarray[Any, Any],
+        objects: pa.Array | None,
+        texts: pa.Array | None,
+        label: str | None = None,
     ) -> None:
         count, number = len(places), other_number(predicate) + 1
         if not count:
             return
         self._ids[number] = predicate
-        if name := predicate_label(predicate):
+        if name := label or predicate_label(predicate):
             self._own[number] = name
         kinds = pa.nulls(count, pa.uint8())
         if texts is not None:
@@ -420,38 +485,40 @@ def parse_json(source: Source, selection: Selection, advance: Callable[[int], ob
 
     Raises InputError for text that is not UTF-8, and if no object has the field of its name.
     """
-    if source.first_lines().lstrip()[:1] == b"[":
-        yield _json_array(source, selection, advance)
-        return
-    line = 1
-    for block in within_bounds(utf8_blocks(source, advance), "JSON lines", source.name):
+    if notes := notes_of_keys(selection.tables, source.table):
+        yield Parsed(lines=0, notes=tuple(notes))
+    for block in json_blocks(source, advance):
         rows = _JsonRows(selection, source)
-        for number, text in enumerate(decode_lines(block), line):
-            if not text.strip():
-                rows.statements.dropped["blank"] += 1
-                continue
-            try:
-                rows.add(number, _json_value(text))
-            except ValueError as error:
-                rows.statements.faults.append((number, fault(f"not JSON ({error})", str(text))))
-        line += block.count(b"\n")
+        for number, value in block:
+            rows.add(number, value)
         yield rows.parsed()
 
 
-def _json_array(source: Source, selection: Selection, advance: Callable[[int], object]) -> Parsed:
-    try:
-        values = _json_value(b"".join(within_bounds(utf8_blocks(source, advance), "JSON lines", source.name)))
-    except ValueError as error:
-        raise InputError(
-            f"{source.name} is not JSON ({error}): expected one object a line, or an array of objects"
-        ) from None
-    rows = _JsonRows(selection, source)
-    for number, value in enumerate(values, 1):
-        rows.add(number, value)
-    return rows.parsed()
+def json_blocks(source: Source, advance: Callable[[int], object]) -> Iterator[list[tuple[int, Any]]]:
+    """Yield the values in a file with the numbers of their lines, or of their places in an array; `...` for a blank line,
+    and a ValueError for one that is not JSON.
 
-
-_MOST_NESTED = 100
+    Raises InputError for text that is not UTF-8 or nested too deep, and an array that is not JSON.
+    """
+    if source.first_lines().lstrip()[:1] == b"[":
+        try:
+            values = _json_value(b"".join(within_bounds(utf8_blocks(source, advance), "JSON lines", source.name)))
+        except ValueError as error:
+            raise InputError(
+                f"{source.name} is not JSON ({error}): expected one object a line, or an array of objects"
+            ) from None
+        yield list(enumerate(values, 1))
+        return
+    line = 1
+    for block in within_bounds(utf8_blocks(source, advance), "JSON lines", source.name):
+        found: list[tuple[int, Any]] = []
+        for number, text in enumerate(map(str, decode_lines(block)), line):
+            try:
+                found.append((number, _json_value(text) if text.strip() else ...))
+            except ValueError as error:
+                found.append((number, ValueError(fault(f"not JSON ({error})", text))))
+        line += block.count(b"\n")
+        yield found
 
 
 def _json_value(text: str | bytes) -> Any:
@@ -459,10 +526,7 @@ def _json_value(text: str | bytes) -> Any:
 
     Raises ValueError for text that is not JSON.
     """
-    try:
-        return json.loads(text, object_pairs_hook=_fields)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    return json.loads(text, object_pairs_hook=_fields)
 
 
 def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -478,17 +542,6 @@ def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _is_nested(value: object) -> bool:
-    """Return whether a value has more than `_MOST_NESTED` levels of objects and lists."""
-    level = [value]
-    for _ in range(_MOST_NESTED):
-        inside = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
-        level = [inner for one in inside for inner in one if isinstance(inner, dict | list)]
-        if not level:
-            return False
-    return True
-
-
 class _JsonRows:
     """The staged rows of JSON objects."""
 
@@ -501,22 +554,29 @@ class _JsonRows:
         self._kinds |= dict.fromkeys(self._fields(self._options.aliases), OTHER_NAME)
         split = (one.rpartition("=") for one in self._options.lists if "=" in one[:-1])
         self._lists = {column.removeprefix(f"{self._table}."): delimiter for column, _, delimiter in split}
-        pairs = (one.split("=", 1) for one in self._options.keys if one.startswith(f"{self._table}."))
-        self._keys = {left.removeprefix(f"{self._table}."): right.rpartition(".")[0] for left, right in pairs}
+        self._whole = self._fields(self._options.whole)
+        self._keys, self._links = dict[str, str](), dict[str, str]()
+        for left, _, right in (one.partition("=") for one in self._options.keys if one.startswith(f"{self._table}.")):
+            (field_,), other = self._fields([left]), right.rpartition(".")[0]
+            self._keys[field_] = self._prefix if other.casefold() == self._table.casefold() else f"{other}:"
+            self._links[field_] = link_label(field_, other)
         self._facts: list[tuple[str, str, str]] = []
         self.statements = Statements()
 
     def add(self, number: int, value: object) -> None:
-        """Add what an object says; `number`: of its line."""
+        """Add what an object says; `number`: of its line. `value`: as of `json_blocks`."""
+        if value is ...:
+            self.statements.dropped["blank"] += 1
+            return
+        if isinstance(value, ValueError):
+            self.statements.faults.append((number, str(value)))
+            return
         if not isinstance(value, dict):
             self.statements.faults.append((number, fault("not an object", json.dumps(value))))
             return
-        if _is_nested(value):
-            self.statements.faults.append((number, f"objects within objects are read up to {_MOST_NESTED} deep"))
-            return
         columns = self._options.columns or COLUMNS
         if not self._options.subjects and all(name in value for name in columns):
-            subject, predicate, object_ = (_json_text(value[name]) for name in columns)
+            subject, predicate, object_ = (json_text(value[name]) for name in columns)
             self._facts.append((subject, predicate, object_))
             return
         name_field = next((name for name in self._subjects if name in value), None)
@@ -525,9 +585,9 @@ class _JsonRows:
                 f"{self._source.name}:{number}: an object has the fields {', '.join(map(visible, list(value)[:20]))}: expected "
                 "subject, predicate and object, or --subject FIELD, the one with its name"
             )
-        name = "" if name_field is None else cut_part(clean_part(_json_text(value[name_field])))
+        name = "" if name_field is None else cut_part(clean_part(json_text(value[name_field])))
         id_field = next((name for name in self._id_fields if name in value), None)
-        key = "" if id_field is None else cut_part(clean_part(_json_text(value[id_field])))
+        key = "" if id_field is None else cut_part(self._key(id_field, json_text(value[id_field])))
         if not name:
             self.statements.dropped["no subject"] += 1
             return
@@ -545,6 +605,10 @@ class _JsonRows:
             texts = [pa.array(column, _TEXT) for column in zip(*self._facts, strict=True)]
             result.add(make(texts, lambda at: at + 1))
         return result
+
+    def _key(self, name: str, text: str) -> str:
+        clean = clean_part(text)
+        return WHOLE.sub(r"\1", clean) if name in self._whole else clean
 
     def _fields(self, given: Sequence[str]) -> tuple[str, ...]:
         """Return the names of fields that options give for this file."""
@@ -567,7 +631,7 @@ class _JsonRows:
                     statements.claim(entity, statements.property(name), entity=blank)
                     self._add_fields(blank, text, (), f"{node}:{name}:{place}")
                 else:
-                    self._add_value(entity, name, text if isinstance(text, str) else _json_text(text))
+                    self._add_value(entity, name, text if isinstance(text, str) else json_text(text))
 
     def _add_value(self, entity: int, name: str, text: str) -> None:
         statements, kind, other = self.statements, self._kinds.get(name), self._keys.get(name)
@@ -575,8 +639,8 @@ class _JsonRows:
             statements.dropped["alias"] += 1
         elif kind is not None:
             statements.term(entity, kind, text)
-        elif other is not None and (key := clean_part(text)):
-            statements.claim(entity, statements.property(name), entity=other_number(f"{other}:{key}"))
+        elif other is not None and (key := self._key(name, text)):
+            statements.claim(entity, statements.property(name, self._links[name]), entity=other_number(other + key))
         else:
             statements.claim(entity, statements.property(name), text=text)
 
@@ -589,10 +653,10 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def _json_text(value: object) -> str:
+def json_text(value: object) -> str:
     """Return a value of JSON as people write it.
 
-    >>> [_json_text(value) for value in ("Ann", True, 1.5, None, {"a": 1})]
+    >>> [json_text(value) for value in ("Ann", True, 1.5, None, {"a": 1})]
     ['Ann', 'true', '1.5', '', '{"a": 1}']
     """
     if value is None:
