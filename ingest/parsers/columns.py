@@ -29,6 +29,8 @@ from refactx.ingest.profile import predicate_label
 from refactx.ingest.selection import Selection, TableOptions
 from refactx.ingest.sources import Source
 
+_MOST_COLUMNS = 20_000
+"""More than a sheet has (16,384). Each takes half a millisecond, and a kilobyte for each block of rows."""
 _GRAPH_COLUMNS = (":id", ":start_id", ":end_id", "~id", "~from", "~to")
 
 
@@ -46,10 +48,15 @@ class TableForm:
 def table_form(source: Source, selection: Selection) -> TableForm:
     """Return how a table is read, by the selection's options and its header.
 
-    Raises InputError if a column is missing or occurs twice, or as `read_header`.
+    Raises InputError if a column is missing or occurs twice, if there are too many, or as `read_header`.
     """
     options = selection.tables
     header = read_header(source, options, wanted_columns(options))
+    if len(header.names) > _MOST_COLUMNS:
+        raise InputError(
+            f"{source.name} has {len(header.names):,} columns, of which at most {_MOST_COLUMNS:,} are read: write a row for "
+            "each value (subject, predicate, object), or leave columns out"
+        )
     folded = [name.casefold() for name in header.names]
     if any(name.endswith(_GRAPH_COLUMNS) or re.search(r":(?:start_|end_)?id\(", name) for name in folded):
         return _graph_form(source, header, selection)

@@ -79,11 +79,12 @@ def with_keys(
     joins.add_given([source.table.casefold() for source in sources] if is_new else None)
     for one, other in itertools.permutations(tables.values(), 2):
         joins.recognise(one, other)
-    for table in tables.values() if is_new else ():
-        if table.is_small:
-            table.load([table.subject, *_ids_of(table)[:_MOST_COLUMNS]])
-            joins.recognise_own(table)
-            joins.tell_rows_apart(table)
+    small = [table for table in tables.values() if is_new and table.is_small]
+    for table in small:
+        table.load([table.subject, *_ids_of(table)[:_MOST_COLUMNS]])
+        joins.recognise_own(table)
+    for table in small:
+        joins.tell_rows_apart(table)
     return joins.options()
 
 
@@ -200,20 +201,22 @@ class _Joins:
         only = next(iter(tables.values())) if len(tables) == 1 else None
         self._keys = [_of_only(key, only) for key in options.keys]
         self._ids, self._whole, self._notes = list(options.ids), list(options.whole), list(options.notes)
+        self._unused: list[str] = []  # columns of ids that are none if no key leads to them
         named = replace(options, keys=tuple(self._keys))
         for table in tables.values():
             table.key = key_column(named, table.name, table.names)
             if table.key is None and only is None:
                 at = column_of((*_named_after(table.name), "id"), table.name, table.names)
                 if at is not None and table.is_key(at):
-                    self._set_key(table, at)
+                    table.key = at
+                    self._unused.append(table.named(at))
 
     def options(self) -> TableOptions:
         """Return the options with what was found."""
         return replace(
             self._options,
             keys=tuple(self._keys),
-            ids=tuple(self._ids),
+            ids=(*self._ids, *(self._unused if self._keys else ())),
             whole=tuple(dict.fromkeys(self._whole)),
             notes=tuple(self._notes),
             prefixed=self._options.prefixed or (bool(self._keys) and len(self._tables) > 1),
@@ -312,16 +315,21 @@ class _Joins:
 
     def tell_rows_apart(self, table: "_Table") -> None:
         """Take the column of ids of a table in which rows have one name; without one, tell how many."""
-        at = table.subject if table.key is None else table.key
-        cells = table.cells(at)
+        is_unused = table.key is not None and table.named(table.key) in self._unused
+        if is_unused and self._keys:
+            return
+        has_key = table.key is not None and not is_unused
+        cells = table.cells(table.key if table.key is not None and has_key else table.subject)
         shared = pc.value_counts(cells)
         repeated = shared.filter(pc.greater(shared.field("counts"), 1))
         if not len(repeated):
             return
         rows = len(cells) - len(shared)
-        what = f"{counted(rows, 'row')} {'has' if rows == 1 else 'have'} the {'name' if at == table.subject else 'id'}"
-        what += f" of another row (such as {_shown(repeated.field('values'))})"
-        if table.key is not None:
+        what = (
+            f"{counted(rows, 'row')} {'has' if rows == 1 else 'have'} the {'id' if has_key else 'name'} of another row"
+        )
+        what += f" (such as {_shown(repeated.field('values'))})"
+        if has_key:
             self._notes.append((table.name, f"{what}: their facts are of one thing"))
             return
         ids = next((one for one in _ids_of(table) if table.is_key(one)), None)

@@ -642,7 +642,7 @@ class _JsonRows:
         elif other is not None and (key := self._key(name, text)):
             statements.claim(entity, statements.property(name, self._links[name]), entity=other_number(other + key))
         else:
-            statements.claim(entity, statements.property(name), text=text)
+            statements.claim(entity, statements.property(name, self._links.get(name)), text=text)
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:
