@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from refactx.errors import InputError
-from refactx.fact import counted, visible
+from refactx.fact import clean_part, counted, visible
 from refactx.ingest.parsers.columns import (
     column_of,
     key_column,
@@ -175,11 +175,11 @@ def _fields(source: Source, names: Sequence[str]) -> Iterator[list[pa.Array]]:
     for block in json_blocks(source, lambda _: None):
         rows = [value for _, value in block if isinstance(value, dict)]
         texts = ([_text_of(row.get(name)) for row in rows] for name in names)
-        yield [clean_parts(pa.array(column, _TEXT)) for column in texts]
+        yield [pa.array(column, _TEXT) for column in texts]
 
 
 def _text_of(value: object) -> str:
-    return "" if isinstance(value, list | dict) else json_text(value)
+    return "" if isinstance(value, list | dict) else clean_part(json_text(value))
 
 
 def _columns(source: Source, header: Header, places: Sequence[int]) -> Iterator[list[pa.Array]]:

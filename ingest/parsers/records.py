@@ -576,7 +576,7 @@ class _JsonRows:
             return
         columns = self._options.columns or COLUMNS
         if not self._options.subjects and all(name in value for name in columns):
-            subject, predicate, object_ = (json_text(value[name]) for name in columns)
+            subject, predicate, object_ = (clean_part(json_text(value[name])) for name in columns)
             self._facts.append((subject, predicate, object_))
             return
         name_field = next((name for name in self._subjects if name in value), None)
