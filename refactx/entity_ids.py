@@ -16,9 +16,6 @@ import struct
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
-from urllib.parse import quote
-
-from refactx.fact import UNWRITTEN
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +25,6 @@ FIRST_OTHER = 1 << 62
 """The least number of an id that is not Wikidata's."""
 _ID = re.compile(r"[PQ][1-9][0-9]{0,17}", re.ASCII)
 _UNUSED_BITS = 4
-_UNWRITTEN = re.compile(f"{UNWRITTEN}|[\ud800-\udfff]")
 
 SQL_MACROS = """
 CREATE MACRO entity_number(id) AS CAST(substr(id, 2) AS BIGINT) * 2 + CAST(id[1] = 'P' AS BIGINT);
@@ -125,20 +121,6 @@ def is_property(number: int) -> bool:
     (False, True, True)
     """
     return number & 1 == 1
-
-
-def written_id(id_: str) -> str:
-    """Return an id as an ingest writes it: what no name has (`refactx.fact.UNWRITTEN`) is percent-encoded, as in an address.
-
-    >>> written_id("http://e.org/a\\u202eb\\n"), written_id("http://e.org/Café")
-    ('http://e.org/a%E2%80%AEb%0A', 'http://e.org/Café')
-    """
-    return _UNWRITTEN.sub(lambda found: quote(found[0].encode("utf-8", "surrogatepass"), safe=""), id_)
-
-
-def is_written_id(id_: str) -> bool:
-    """Return whether a text can be an id: it is not empty, and `written_id` leaves it as it is."""
-    return id_ != "" and _UNWRITTEN.search(id_) is None
 
 
 def is_wikidata_id(id_: str) -> bool:

@@ -32,9 +32,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from refactx.entity_ids import entity_numbers, other_number, other_numbers, written_id
+from refactx.entity_ids import entity_numbers, other_number, other_numbers
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, UNWRITTEN, clean_part, cut_part
+from refactx.index.names import written_id
 from refactx.ingest.sources import Source
 
 NOT_UTF8 = "not UTF-8, perhaps Latin-1: give --encoding latin-1"

@@ -26,9 +26,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from refactx.entity_ids import other_number, written_id
+from refactx.entity_ids import other_number
 from refactx.errors import InputError
 from refactx.fact import clean_part, cut_part, visible, written_part
+from refactx.index.names import written_id
 from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.parsed import (
     COLUMNS,

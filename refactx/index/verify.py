@@ -11,11 +11,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from refactx.entity_ids import is_written_id
 from refactx.errors import CorruptIndexError
 from refactx.fact import is_written, is_written_part, split_fact, unit
 from refactx.index.index import Index
-from refactx.index.names import Named, block_key, is_id_key, unpack_ids
+from refactx.index.names import Named, block_key, is_id_key, is_written_id, unpack_ids
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.bulk import surviving
 from refactx.tree.codes import RowCodec, TokenCodes

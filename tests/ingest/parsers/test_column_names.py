@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from support.ingest.tables import as_csv, built, facts_of, ids_of
 
 from refactx.build import database_source
-from refactx.entity_ids import is_written_id
 from refactx.errors import InputError
 from refactx.fact import is_written_part, written_part
+from refactx.index.names import is_written_id
 from refactx.ingest.parsers.columns import table_form
 from refactx.ingest.selection import Selection, TableOptions
 
