@@ -23,9 +23,7 @@ _BRACKETS = str.maketrans({"<": "‹", ">": "›"})
 _STEERS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 """Characters that a terminal obeys, or that end a line, except line feed and tab."""
 _STEERING = re.compile(f"[{_STEERS}]")
-UNWRITTEN = f"[\t\n{_STEERS}]"
-"""A regular expression, also of RE2: what neither a name nor an id has."""
-_UNWRITTEN = re.compile(UNWRITTEN)
+UNWRITTEN = re.compile(f"[\t\n{_STEERS}]")  # what neither a name nor an id has; its pattern is also one of RE2
 _FACT = re.compile(r"\s*<([^<>]+)>\s+<([^<>]+)>\s+<([^<>]+)>\s*\.?\s*")
 
 DESCRIPTIONS = ("description", "short description")
@@ -141,7 +139,7 @@ def is_written(text: str) -> bool:
     >>> is_written("Danny Boyle"), is_written("Danny\\nAnswer: Boyle")
     (True, False)
     """
-    return _UNWRITTEN.search(text) is None
+    return UNWRITTEN.search(text) is None
 
 
 def is_written_part(part: str) -> bool:

@@ -203,7 +203,7 @@ class IdNumbers:
         """Return the numbers of ids, int64, as those of items; null for null."""
         encoded = ids.dictionary_encode()
         texts = encoded.dictionary
-        odd = pc.match_substring_regex(texts, UNWRITTEN)
+        odd = pc.match_substring_regex(texts, UNWRITTEN.pattern)
         if odd.true_count:
             written = pa.array([written_id(id_) for id_ in texts.filter(odd).to_pylist()], texts.type)
             texts = pc.replace_with_mask(texts, odd, written)

@@ -32,7 +32,7 @@ IDS_PER_BLOCK = 1024
 """On the development data a block takes 17 kB. Names in the order of ids have little in common: blocks of 256 take 13%
 more in total, blocks of 4,096 take 11% less and are slower to read for one id."""
 
-_UNWRITTEN_IN_ID = re.compile(f"{UNWRITTEN}|[\ud800-\udfff]")
+_UNWRITTEN_IN_ID = re.compile(f"{UNWRITTEN.pattern}|[\ud800-\udfff]")
 _MARK = b"\0"
 _BIAS = 1 << 63
 _ID_KEY_BYTES = 9
