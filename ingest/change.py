@@ -323,7 +323,12 @@ def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:
         return replace(own, query=None, labels=(), edges=own.edges or bool(own.labels))
     keys = tuple(dict.fromkeys((*given.keys, *own.keys)))
     return replace(
-        given, keys=keys, ids=given.ids or own.ids, prefixed=given.prefixed or own.prefixed, rows_of=own.rows_of
+        given,
+        keys=keys,
+        ids=given.ids or own.ids,
+        prefixed=given.prefixed or own.prefixed,
+        whole=own.whole,
+        rows_of=own.rows_of,
     )
 
 

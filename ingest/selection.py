@@ -4,7 +4,7 @@ import codecs
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,8 @@ class TableOptions:
     `subjects`: the column whose cells name the rows; each other column is then a predicate. `ids`, `descriptions`,
     `aliases`: columns of a row's key and of other texts about it. `lists`: what is between the values of a cell: of all
     columns (`|`), or of one (`languages=,`). `keys`: columns that hold the key of another table
-    (`products.supplier=suppliers.id`). `prefixed`: ids are `TABLE:KEY`. `rows_of`: what rows are rows of: those of
+    (`products.supplier=suppliers.id`). `prefixed`: ids are `TABLE:KEY`. `whole`: columns of keys, whose `1.0` is the key `1`.
+    `notes`: pairs of a table and what its report says of keys. `rows_of`: what rows are rows of: those of
     all tables (`price list`), or of one (`price_list=price list`). `edges`: the objects of subject, predicate and
     object are entities too. `labels`: files of lines `id<TAB>label<TAB>description`. `query`: of a database.
 
@@ -61,6 +62,8 @@ class TableOptions:
     lists: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     prefixed: bool = False
+    whole: tuple[str, ...] = ()
+    notes: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     rows_of: tuple[str, ...] = ()
     edges: bool = False
     labels: tuple[str, ...] = ()
@@ -105,13 +108,13 @@ class TableOptions:
 
     def to_json(self) -> dict[str, Any]:
         """Return the values that are not those of `TableOptions()`; `from_json` reads them back."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        found = {one.name: getattr(self, one.name) for one in fields(self) if one.compare}
         values = {name: value for name, value in found.items() if value != getattr(_USUAL, name)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "TableOptions":
-        known = {field.name for field in fields(cls)}
+        known = {one.name for one in fields(cls)}
         values = {name: value for name, value in document.items() if name in known}
         found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in values.items()}
         return cls(**found)

@@ -210,6 +210,7 @@ class Source:
         self.path, self._workers, self._base = path, workers, base
         self._expected, self._encoding, self.is_labels = expected, encoding, is_labels
         self.is_standard_input = path == STANDARD_INPUT
+        self.reads_once = self.is_standard_input
         self.name = "standard input" if self.is_standard_input else str(path)
         self.address = str(path)
         """What the catalogue has of it."""
@@ -412,13 +413,15 @@ class Inputs:
 
 
 class RowSource(Source):
-    """Rows that are in no file: of a query, or of a program. `read` returns them, each time it is called.
+    """Rows that are in no file: of a query, or of a program. `read` returns them, each time it is called; `reads_once`: it
+    can be called once.
 
     A step that read them is never taken for finished.
     """
 
-    def __init__(self, name: str, read: Callable[[], pa.RecordBatchReader]) -> None:
+    def __init__(self, name: str, read: Callable[[], pa.RecordBatchReader], *, reads_once: bool = False) -> None:
         super().__init__(Path(name))
+        self.reads_once = reads_once
         self.name = self.address = name
         self._read, self._opened = read, cast("pa.RecordBatchReader | None", None)
 

@@ -344,7 +344,7 @@ def _sources_of(source: Any, tables: TableOptions) -> tuple[Path | Source, ...]:
     if isinstance(first, str | Path):
         return sources_of([str(path) for path in everything], tables)
     reader = rows_of(_triples(everything), _TRIPLE)
-    return (RowSource("triples", lambda: reader),)
+    return (RowSource("triples", lambda: reader, reads_once=True),)
 
 
 def _table_of(source: Any) -> RowSource | None:
@@ -357,11 +357,15 @@ def _table_of(source: Any) -> RowSource | None:
 
     def read() -> pa.RecordBatchReader:
         if hasattr(source, "__arrow_c_stream__"):
-            return pa.RecordBatchReader.from_stream(source)
+            try:
+                return pa.RecordBatchReader.from_stream(source)
+            except (pa.ArrowException, ValueError, TypeError) as error:
+                reason = " ".join(str(error).split())
+                raise InputError(f"the table cannot be read: {reason}: rename or convert the column") from None
         table = source.to_arrow() if hasattr(source, "to_arrow") else pa.interchange.from_dataframe(source)
         return table.to_reader()
 
-    return RowSource("table", read)
+    return RowSource("table", read, reads_once=isinstance(source, pa.RecordBatchReader))
 
 
 def _triples(values: Iterable[Any]) -> Iterator[Sequence[object]]:

@@ -23,7 +23,7 @@ _BRACKETS = str.maketrans({"<": "‹", ">": "›"})
 _STEERS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
 """Characters that a terminal obeys, or that end a line, except line feed and tab."""
 _STEERING = re.compile(f"[{_STEERS}]")
-_UNWRITTEN = re.compile(f"[\t\n{_STEERS}]")
+UNWRITTEN = re.compile(f"[\t\n{_STEERS}]")  # what neither a name nor an id has; its pattern is also one of RE2
 _FACT = re.compile(r"\s*<([^<>]+)>\s+<([^<>]+)>\s+<([^<>]+)>\s*\.?\s*")
 
 DESCRIPTIONS = ("description", "short description")
@@ -139,12 +139,12 @@ def is_written(text: str) -> bool:
     >>> is_written("Danny Boyle"), is_written("Danny\\nAnswer: Boyle")
     (True, False)
     """
-    return _UNWRITTEN.search(text) is None
+    return UNWRITTEN.search(text) is None
 
 
 def is_written_part(part: str) -> bool:
-    """Return whether `is_written`, and neither `<` nor `>` is in it."""
-    return is_written(part) and "<" not in part and ">" not in part
+    """Return whether a text can be a name: it is not empty, `is_written`, and neither `<` nor `>` is in it."""
+    return part != "" and is_written(part) and "<" not in part and ">" not in part
 
 
 def unwritten_bytes() -> re.Pattern[bytes]:

@@ -77,6 +77,7 @@ ONE_IMPORTER = 200
 REASONS = {
     "refactx.eval.judge": "a model on a server, by its own client",
     "refactx.eval.names": "names of entities for answers, read from an index",
+    "refactx.ingest.parsers.graphml": "nodes and edges, which are no rows of a table",
     "refactx.postgres.embedded.watchdog": "a process of its own, which starts in milliseconds",
     "refactx.selection.answer_lines": "a step of the channel that is read by itself",
 }

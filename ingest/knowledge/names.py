@@ -352,7 +352,10 @@ UNION SELECT entity, name FROM named
 WHERE rule <> {as_before}
     AND (name IN {reserved} OR name IN (SELECT name FROM taken) OR ends_with(name, '{alias}'))
 """
-_SUFFIX = "(CASE WHEN entity < 0 THEN ' (inverse of ' ELSE ' (' END || entity_id(abs(entity)) || ')')"
+_SUFFIX = (
+    "(CASE WHEN entity < 0 THEN ' (inverse of ' ELSE ' (' END || "
+    "replace(replace(entity_id(abs(entity)), '<', '‹'), '>', '›') || ')')"
+)
 _WITH_IDS = """
 SELECT entity, CASE WHEN with_id IS NULL THEN name ELSE cut(name, {limit} - length({suffix})) || {suffix} END AS name, rule,
     is_cut OR (with_id IS NOT NULL AND length(name) > {limit} - length({suffix})) AS is_cut,

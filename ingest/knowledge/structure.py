@@ -31,6 +31,7 @@ import pyarrow as pa
 
 from refactx.entity_ids import FIRST_OTHER, other_number
 from refactx.errors import InputError
+from refactx.fact import clean_part, written_part
 from refactx.ingest import profile as iris
 from refactx.ingest.parsers.parsed import END, FAMILY_NAME, GIVEN_NAME, LABEL, OWN_NAME, START
 from refactx.ingest.profile import Profile, local_name
@@ -371,7 +372,8 @@ def complete_labels(database: WorkDatabase) -> None:
     missing = database.rows(_UNLABELLED)
     own = dict(database.rows(f"SELECT entity, min(text) FROM terms WHERE kind = {OWN_NAME} GROUP BY entity"))
     own |= dict(database.rows(_PERSONS))
-    labels = [(entity, own.get(entity) or local_name(id_).removeprefix("_")) for entity, id_ in missing]
+    texts = ((entity, (own.get(entity, ""), local_name(id_).removeprefix("_"), id_)) for entity, id_ in missing)
+    labels = [(entity, next(filter(None, map(written_part, some)), "")) for entity, some in texts]
     _add_labels(database, labels)
     _add_labels(database, [(entity, path_label(steps)) for entity, steps in database.rows(_PATH_LABELS)])
     if database.has_rows("edges"):
@@ -443,7 +445,7 @@ def distinguish_names(
     for entity, name, description, type_, id_ in rows:
         local = "" if id_.startswith("_:") else local_name(id_)
         short = [one for one in (description, type_, local) if one and len(one) <= _LONGEST_BRACKET]
-        groups.setdefault(name, []).append((entity, [*(one for one in short if one != name), id_]))
+        groups.setdefault(name, []).append((entity, [*(one for one in short if one != name), clean_part(id_)]))
     chosen: list[tuple[int, str, bool]] = []
     for group in groups.values():
         chosen += _brackets(group)

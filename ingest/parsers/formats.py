@@ -8,7 +8,6 @@ splits these by the thousand. Any other line (with white space, brackets inside 
 a missing dot) is parsed in Python, to the same result.
 """
 
-import itertools
 import math
 import re
 from collections import Counter, deque
@@ -26,8 +25,11 @@ import pyarrow.compute as pc
 import pyoxigraph
 
 from refactx.errors import InputError
-from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part, visible
+from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
+from refactx.ingest.parsers.columns import parse_table, table_form
 from refactx.ingest.parsers.graph import parse_triples
+from refactx.ingest.parsers.graphml import parse_graphml
+from refactx.ingest.parsers.keys import with_keys
 from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.ntriples import (
     NOT_NTRIPLES,
@@ -42,27 +44,14 @@ from refactx.ingest.parsers.parsed import (
     PLAIN_TEXT,
     Parsed,
     StagingWriter,
-    clean_parts,
     decode_lines,
     fault,
     not_utf8,
     table_of,
 )
 from refactx.ingest.parsers.rdf import RDF_EXAMPLES, first_triples, parse_rdf, quads_of
-from refactx.ingest.parsers.records import parse_graphml, parse_json, parse_labels
-from refactx.ingest.parsers.tables import (
-    SEPARATOR,
-    Header,
-    column_of,
-    key_column,
-    parse_table,
-    parts_of_key,
-    read_header,
-    read_rows,
-    shown_names,
-    table_form,
-    wanted_columns,
-)
+from refactx.ingest.parsers.records import parse_json, parse_labels
+from refactx.ingest.parsers.tables import SEPARATOR
 from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props
 from refactx.ingest.profile import in_words, recognise_profile
 from refactx.ingest.report import REPORTED_FAULTS
@@ -292,46 +281,6 @@ def _parse_lines(lines: Sequence[str | bytes], numbers: Iterable[int]) -> Parsed
     return result
 
 
-def with_keys(sources: Sequence[Source], options: TableOptions) -> TableOptions:
-    """Return the options with the keys that join several tables: those that are given, and those that are recognised.
-
-    A column is recognised as the key of another table if it is named after that table (`supplier`, `supplier_id` or
-    `supplierId` for `suppliers`) or as its key column is, if that is not just `id`, and if all its cells are keys there.
-    The key column of a table is given, or named `id` or after the table; its cells are filled and differ.
-
-    Raises InputError if a key is given of which no cell is a key of the other table.
-    """
-    files = [source for source in sources if not (source.is_labels or source.is_standard_input)]
-    if not options.subjects or len(files) < 2:
-        return options
-    tables: dict[str, _Table] = {}
-    for source in files:
-        header = read_header(source, options, wanted_columns(options))
-        name = source.table
-        if column_of(options.subjects, name, header.names) is not None:
-            tables.setdefault(name.casefold(), _Table(name, header)).sources.append(source)
-    if len(tables) < 2:
-        return options
-    keys = list(options.keys)
-    ids = list(options.ids)
-    for table in tables.values():
-        at = key_column(options, table.name, table.header.names)
-        if at is None:
-            at = column_of((*_named_after(table.name), "id"), table.name, table.header.names)
-            if at is None or not table.is_key(at):
-                continue
-            ids.append(f"{table.name}.{table.header.names[at]}")
-        table.key = at
-    for key in options.keys:
-        _check_key(key, tables)
-    given = {left.casefold() for left, _ in map(parts_of_key, keys)}
-    for one, other in itertools.permutations(tables.values(), 2):
-        found = _recognised_key(one, other)
-        if found and found.partition("=")[0].casefold() not in given:
-            keys.append(found)
-    return replace(options, keys=tuple(keys), ids=tuple(ids), prefixed=True) if keys else options
-
-
 def with_row_names(sources: Sequence[Source], selection: Selection, index: str) -> Selection:
     """Return a selection with inverse facts in which the rows of tables are rows of what their files are called, which then
     leads to them; rows that are in no file of what the index is called."""
@@ -342,81 +291,6 @@ def with_row_names(sources: Sequence[Source], selection: Selection, index: str) 
     rows_of = {table: in_words(name) for table, name in sorted(called.items())}
     given = tuple(rows_of.values() if len(tables) == 1 else map("=".join, rows_of.items()))
     return replace(selection, tables=replace(selection.tables, rows_of=given))
-
-
-@dataclass
-class _Table:
-    """A table of one or several files, with the place of its key column."""
-
-    name: str
-    header: Header
-    sources: list[Source] = field(default_factory=list)
-    key: int | None = None
-    _cells: dict[int, list[str]] = field(default_factory=dict)
-
-    def cells(self, at: int) -> list[str]:
-        """Return the cells of a column that are not empty."""
-        if at not in self._cells:
-            found: list[str] = []
-
-            def keep(texts: list[pa.Array], _: Callable[[int], int]) -> Parsed:
-                found.extend(cell for cell in clean_parts(texts[0]).to_pylist() if cell)
-                return Parsed(lines=len(texts[0]))
-
-            for source in self.sources:
-                for _ in read_rows(source, self.header, [at], keep, lambda _: None):
-                    pass
-            self._cells[at] = found
-        return self._cells[at]
-
-    def is_key(self, at: int) -> bool:
-        """Return whether the cells of a column differ."""
-        cells = self.cells(at)
-        return bool(cells) and len(set(cells)) == len(cells)
-
-
-def _named_after(table: str) -> list[str]:
-    """Return the names that a column with the key of a table may have.
-
-    >>> _named_after("categories")[:4]
-    ['categories', 'categories_id', 'categoriesid', 'categories id']
-    """
-    plural = table.casefold()
-    singular = f"{plural[:-3]}y" if plural.endswith("ies") else plural.removesuffix("s")
-    return [f"{name}{end}" for name in (plural, singular) for end in ("", "_id", "id", " id")]
-
-
-def _recognised_key(one: _Table, other: _Table) -> str | None:
-    if other.key is None:
-        return None
-    key = other.header.names[other.key]
-    named = [*_named_after(other.name), *([key.casefold()] if key.casefold() != "id" else [])]
-    for at, name in enumerate(one.header.names):
-        if name.casefold() in named and at != one.key:
-            cells = one.cells(at)
-            if cells and set(cells) <= set(other.cells(other.key)):
-                return f"{one.name}.{name}={other.name}.{key}"
-    return None
-
-
-def _check_key(key: str, tables: Mapping[str, _Table]) -> None:
-    """Raise InputError unless a given key has a cell that is one of the other table's keys."""
-    sides = []
-    for part in parts_of_key(key):
-        table = tables.get(part.rpartition(".")[0].casefold())
-        if table is None:
-            return  # of another change
-        at = column_of((part,), table.name, table.header.names)
-        if at is None:
-            raise InputError(
-                f"--key {key}: table {table.name} has no such column: it has {shown_names(table.header.names)}"
-            )
-        sides.append(table.cells(at))
-    if sides[0] and not set(sides[0]) & set(sides[1]):
-        raise InputError(
-            f"--key {key}: no cell of the first column ({visible(sides[0][0][:40])}) is one of the second "
-            f"({visible(sides[1][0][:40]) if sides[1] else 'empty'}): correct the columns"
-        )
 
 
 AdvanceBytes = Callable[[int], object]
@@ -506,7 +380,11 @@ def recognised(inputs: Inputs, selection: Selection, index: str | None) -> Selec
 
     Raises as `open_sources` does.
     """
-    selection = replace(selection, tables=with_keys(inputs.sources, selection.tables))
+    if selection.tables.subjects:
+        kinds = {one: format_of(one, selection.tables) for one in inputs.sources if not one.is_labels}
+        rows = [one for one, kind in kinds.items() if kind in ("table", "JSON lines")]
+        json = [one for one in rows if kinds[one] == "JSON lines"]
+        selection = replace(selection, tables=with_keys(rows, json, selection.tables, is_new=index is not None))
     selection = selection if index is None else with_row_names(inputs.sources, selection, index)
     if selection.profile is not None:
         return selection

@@ -34,7 +34,8 @@ from pyarrow import parquet
 
 from refactx.entity_ids import entity_numbers, other_number, other_numbers
 from refactx.errors import InputError
-from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
+from refactx.fact import MAX_PART_CHARACTERS, UNWRITTEN, clean_part, cut_part
+from refactx.index.names import written_id
 from refactx.ingest.sources import Source
 
 NOT_UTF8 = "not UTF-8, perhaps Latin-1: give --encoding latin-1"
@@ -201,7 +202,12 @@ class IdNumbers:
     def of(self, ids: pa.Array) -> pa.Array:
         """Return the numbers of ids, int64, as those of items; null for null."""
         encoded = ids.dictionary_encode()
-        distinct: list[bytes] = encoded.dictionary.cast(pa.large_binary()).to_pylist()
+        texts = encoded.dictionary
+        odd = pc.match_substring_regex(texts, UNWRITTEN.pattern)
+        if odd.true_count:
+            written = pa.array([written_id(id_) for id_ in texts.filter(odd).to_pylist()], texts.type)
+            texts = pc.replace_with_mask(texts, odd, written)
+        distinct: list[bytes] = texts.cast(pa.large_binary()).to_pylist()
         known = self._numbers
         new = [one for one in distinct if one not in known]
         known.update(zip(new, other_numbers(new), strict=True))

@@ -20,9 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
-from xml.parsers import expat
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +28,8 @@ import pyarrow.compute as pc
 
 from refactx.entity_ids import other_number
 from refactx.errors import InputError
-from refactx.fact import clean_part, cut_part, visible
+from refactx.fact import clean_part, cut_part, visible, written_part
+from refactx.index.names import written_id
 from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.parsed import (
     COLUMNS,
@@ -53,11 +52,12 @@ from refactx.ingest.parsers.parsed import (
     without_invalid,
 )
 from refactx.ingest.parsers.values import kind_of_text
-from refactx.ingest.profile import ROW_OF, TYPE, local_name, predicate_label
-from refactx.ingest.selection import Selection
+from refactx.ingest.profile import ROW_OF, TYPE, in_words, local_name, predicate_label
+from refactx.ingest.selection import Selection, TableOptions
 from refactx.ingest.sources import Source
 
 _TEXT = pa.large_string()
+WHOLE = re.compile(r"^(-?[0-9]+)\.0+$")
 
 
 class Statements:
@@ -84,6 +84,7 @@ class Statements:
 
     def entity(self, id_: str, own_name: str | None = None) -> int:
         """Return the number of an entity; `own_name`: what it is called if it has no label."""
+        id_ = written_id(id_)
         number = other_number(id_)
         self._ids[number] = id_
         if own_name:
@@ -94,8 +95,9 @@ class Statements:
         """Return the number of a property."""
         number = self._properties.get(id_)
         if number is None:
-            number = self._properties[id_] = other_number(id_) + 1
-            self._ids[number] = id_
+            written = written_id(id_)
+            number = self._properties[id_] = other_number(written) + 1
+            self._ids[number] = written
             if name := own_name or predicate_label(id_):
                 self._own[number] = name
         return number
@@ -156,7 +158,8 @@ class Plan:
 
     `predicates`: the id of the predicate of each column, "" for one of no predicate. `subject`, `id`, `classes`: the
     places of columns; None if there is none. `row_of`: what all are rows of, "" for nothing. `prefix`: of all ids. `keys`: the
-    prefixes of the ids that a column holds. `lists`: what is between the values in its cells. `needs_name`: rows without
+    prefixes of the ids that a column holds. `links`: what the predicates of such columns are called. `whole`: columns of
+    keys, whose `1.0` is the key `1`. `lists`: what is between the values in its cells. `needs_name`: rows without
     a name are dropped, else those without an id.
     """
 
@@ -169,6 +172,8 @@ class Plan:
     row_of: str = ""
     prefix: str = ""
     keys: Mapping[int, str] = field(default_factory=dict)
+    links: Mapping[int, str] = field(default_factory=dict)
+    whole: frozenset[int] = frozenset()
     lists: Mapping[int, str] = field(default_factory=dict)
     needs_name: bool = False
 
@@ -177,6 +182,7 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
     """Return the rows of a table about entities as claims, terms and ids."""
     result = Parsed(lines=0)
     texts = [clean_parts(column) for column in without_invalid(texts, row_number, result)]
+    texts = [whole_numbers(column) if at in plan.whole else column for at, column in enumerate(texts)]
     names = texts[plan.subject] if plan.subject is not None else texts[plan.id or 0]
     keys = names if plan.id is None else pc.if_else(pc.equal(texts[plan.id], ""), names, texts[plan.id])
     kept = pc.not_equal(names if plan.needs_name else keys, "")
@@ -201,6 +207,60 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
     result.lines += len(tables["claims"]) + rows.said + result.dropped.total() + len(result.faults)
     result.statements = result.lines - len(result.faults)
     return result
+
+
+def notes_of_keys(options: TableOptions, table: str) -> list[str]:
+    """Return what the report says of the keys of a table."""
+    pairs = [[side.strip().rpartition(".") for side in key.partition("=")[::2]] for key in options.keys]
+    notes = [
+        f"column {column} is read as the key of {'its own table' if other.casefold() == of.casefold() else f'table {other}'}"
+        for (of, _, column), (other, *_) in pairs
+        if of.casefold() == table.casefold()
+    ]
+    return [*notes, *(note for of, note in options.notes if of == table)]
+
+
+def names_of_thing(table: str) -> tuple[str, str]:
+    """Return what many things of a table are called, and one of them.
+
+    >>> names_of_thing("order_categories"), names_of_thing("Staff")
+    (('order categories', 'order category'), ('staff', 'staff'))
+    """
+    plural = in_words(table).casefold()
+    return plural, f"{plural[:-3]}y" if plural.endswith("ies") else plural.removesuffix("s")
+
+
+_OF_KEY = re.compile(r"(?:(?:id|fk) )?(.*?)(?: (?:id|ids|fk|key|ref|uuid))?", re.IGNORECASE)
+_OF_NUMBER = re.compile(r"(.*) (?:no|nr|num|number|code)", re.IGNORECASE)
+
+
+def link_label(column: str, table: str) -> str:
+    """Return what a link that a key gives is called, by the column of the key and the table that it is of: after its thing.
+
+    >>> [link_label(one, "albums") for one in ("AlbumId", "albumid", "album number", "first_album_ID", "id", "ReportsTo")]
+    ['album', 'album', 'album', 'first album', 'album', 'reports to']
+    >>> link_label("CEO_id", "people")
+    'CEO'
+    """
+    things = names_of_thing(table)
+    words = (predicate_label(column) or column).split()
+    label = " ".join(word.lower() if word[1:].islower() else word for word in words)
+    match = _OF_KEY.fullmatch(label)
+    label = "" if match is None or label.casefold() == "id" else match[1]
+    number = _OF_NUMBER.fullmatch(label)
+    if number and number[1].casefold() in things:
+        label = number[1]
+    run_on = label.casefold().removesuffix("id")
+    return run_on if run_on in (one.replace(" ", "") for one in things) else label or things[1]
+
+
+def whole_numbers(keys: pa.Array) -> pa.Array:
+    """Return keys without the zeros of numbers that a program took for fractions.
+
+    >>> whole_numbers(pa.array(["1.0", "E1", "2.50", "-3.000"])).to_pylist()
+    ['1', 'E1', '2.50', '-3']
+    """
+    return pc.replace_substring_regex(keys, WHOLE.pattern, r"\1")
 
 
 def _prefixed(keys: pa.Array, prefix: str) -> pa.Array:
@@ -240,7 +300,8 @@ class _PlanRows:
         elif at == plan.classes:
             self.add_classes(places, values)
         elif at in plan.keys:
-            self._add_claims(plan.predicates[at], places, IdNumbers().of(_prefixed(values, plan.keys[at])), None)
+            objects = IdNumbers().of(_prefixed(values, plan.keys[at]))
+            self._add_claims(plan.predicates[at], places, objects, None, plan.links.get(at))
         elif at == plan.id:
             is_code = np.array([not text.isdigit() for text in values.to_pylist()], np.bool_)
             self._drop("key", int(np.count_nonzero(~is_code)))
@@ -273,13 +334,18 @@ class _PlanRows:
         }
 
     def _add_claims(
-        self, predicate: str, places: np.ndarray[Any, Any], objects: pa.Array | None, texts: pa.Array | None
+        self,
+        predicate: str,
+        places: np.ndarray[Any, Any],
+        objects: pa.Array | None,
+        texts: pa.Array | None,
+        label: str | None = None,
     ) -> None:
         count, number = len(places), other_number(predicate) + 1
         if not count:
             return
         self._ids[number] = predicate
-        if name := predicate_label(predicate):
+        if name := label or predicate_label(predicate):
             self._own[number] = name
         kinds = pa.nulls(count, pa.uint8())
         if texts is not None:
@@ -420,37 +486,61 @@ def parse_json(source: Source, selection: Selection, advance: Callable[[int], ob
 
     Raises InputError for text that is not UTF-8, and if no object has the field of its name.
     """
-    if source.first_lines().lstrip()[:1] == b"[":
-        yield _json_array(source, selection, advance)
-        return
-    line = 1
-    for block in within_bounds(utf8_blocks(source, advance), "JSON lines", source.name):
+    if notes := notes_of_keys(selection.tables, source.table):
+        yield Parsed(lines=0, notes=tuple(notes))
+    for block in json_blocks(source, advance):
         rows = _JsonRows(selection, source)
-        for number, text in enumerate(decode_lines(block), line):
-            if not text.strip():
-                rows.statements.dropped["blank"] += 1
-                continue
-            try:
-                value = json.loads(text)
-            except ValueError as error:
-                rows.statements.faults.append((number, fault(f"not JSON ({error})", str(text))))
-                continue
+        for number, value in block:
             rows.add(number, value)
-        line += block.count(b"\n")
         yield rows.parsed()
 
 
-def _json_array(source: Source, selection: Selection, advance: Callable[[int], object]) -> Parsed:
-    try:
-        values = json.loads(b"".join(within_bounds(utf8_blocks(source, advance), "JSON lines", source.name)))
-    except ValueError as error:
-        raise InputError(
-            f"{source.name} is not JSON ({error}): expected one object a line, or an array of objects"
-        ) from None
-    rows = _JsonRows(selection, source)
-    for number, value in enumerate(values, 1):
-        rows.add(number, value)
-    return rows.parsed()
+def json_blocks(source: Source, advance: Callable[[int], object]) -> Iterator[list[tuple[int, Any]]]:
+    """Yield the values in a file with the numbers of their lines, or of their places in an array; `...` for a blank line,
+    and a ValueError for one that is not JSON.
+
+    Raises InputError for text that is not UTF-8 or nested too deep, and an array that is not JSON.
+    """
+    if source.first_lines().lstrip()[:1] == b"[":
+        try:
+            values = _json_value(b"".join(within_bounds(utf8_blocks(source, advance), "JSON lines", source.name)))
+        except ValueError as error:
+            raise InputError(
+                f"{source.name} is not JSON ({error}): expected one object a line, or an array of objects"
+            ) from None
+        yield list(enumerate(values, 1))
+        return
+    line = 1
+    for block in within_bounds(utf8_blocks(source, advance), "JSON lines", source.name):
+        found: list[tuple[int, Any]] = []
+        for number, text in enumerate(map(str, decode_lines(block)), line):
+            try:
+                found.append((number, _json_value(text) if text.strip() else ...))
+            except ValueError as error:
+                found.append((number, ValueError(fault(f"not JSON ({error})", text))))
+        line += block.count(b"\n")
+        yield found
+
+
+def _json_value(text: str | bytes) -> Any:
+    """Return a value of JSON, in which the names of fields are clean; of one that is there twice, both values are in a list.
+
+    Raises ValueError for text that is not JSON.
+    """
+    return json.loads(text, object_pairs_hook=_fields)
+
+
+def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of an object.
+
+    >>> _fields([("job\\ntitle", 1), ("tag", "a"), ("tag", "b")])
+    {'job title': 1, 'tag': ['a', 'b']}
+    """
+    found: dict[str, Any] = {}
+    for raw, value in pairs:
+        name = written_part(raw)
+        found[name] = [found[name], value] if name in found else value
+    return found
 
 
 class _JsonRows:
@@ -465,19 +555,29 @@ class _JsonRows:
         self._kinds |= dict.fromkeys(self._fields(self._options.aliases), OTHER_NAME)
         split = (one.rpartition("=") for one in self._options.lists if "=" in one[:-1])
         self._lists = {column.removeprefix(f"{self._table}."): delimiter for column, _, delimiter in split}
-        pairs = (one.split("=", 1) for one in self._options.keys if one.startswith(f"{self._table}."))
-        self._keys = {left.removeprefix(f"{self._table}."): right.rpartition(".")[0] for left, right in pairs}
+        self._whole = self._fields(self._options.whole)
+        self._keys, self._links = dict[str, str](), dict[str, str]()
+        for left, _, right in (one.partition("=") for one in self._options.keys if one.startswith(f"{self._table}.")):
+            (field_,), other = self._fields([left]), right.rpartition(".")[0]
+            self._keys[field_] = self._prefix if other.casefold() == self._table.casefold() else f"{other}:"
+            self._links[field_] = link_label(field_, other)
         self._facts: list[tuple[str, str, str]] = []
         self.statements = Statements()
 
     def add(self, number: int, value: object) -> None:
-        """Add what an object says; `number`: of its line."""
+        """Add what an object says; `number`: of its line. `value`: as of `json_blocks`."""
+        if value is ...:
+            self.statements.dropped["blank"] += 1
+            return
+        if isinstance(value, ValueError):
+            self.statements.faults.append((number, str(value)))
+            return
         if not isinstance(value, dict):
             self.statements.faults.append((number, fault("not an object", json.dumps(value))))
             return
         columns = self._options.columns or COLUMNS
         if not self._options.subjects and all(name in value for name in columns):
-            subject, predicate, object_ = (_json_text(value[name]) for name in columns)
+            subject, predicate, object_ = (clean_part(json_text(value[name])) for name in columns)
             self._facts.append((subject, predicate, object_))
             return
         name_field = next((name for name in self._subjects if name in value), None)
@@ -486,9 +586,9 @@ class _JsonRows:
                 f"{self._source.name}:{number}: an object has the fields {', '.join(map(visible, list(value)[:20]))}: expected "
                 "subject, predicate and object, or --subject FIELD, the one with its name"
             )
-        name = "" if name_field is None else cut_part(clean_part(_json_text(value[name_field])))
+        name = "" if name_field is None else cut_part(clean_part(json_text(value[name_field])))
         id_field = next((name for name in self._id_fields if name in value), None)
-        key = "" if id_field is None else cut_part(clean_part(_json_text(value[id_field])))
+        key = "" if id_field is None else cut_part(self._key(id_field, json_text(value[id_field])))
         if not name:
             self.statements.dropped["no subject"] += 1
             return
@@ -507,6 +607,10 @@ class _JsonRows:
             result.add(make(texts, lambda at: at + 1))
         return result
 
+    def _key(self, name: str, text: str) -> str:
+        clean = clean_part(text)
+        return WHOLE.sub(r"\1", clean) if name in self._whole else clean
+
     def _fields(self, given: Sequence[str]) -> tuple[str, ...]:
         """Return the names of fields that options give for this file."""
         return tuple(one.removeprefix(f"{self._table}.") for one in given)
@@ -515,6 +619,9 @@ class _JsonRows:
         statements = self.statements
         for name, one in value.items():
             if name in skipped:
+                continue
+            if not name:
+                statements.dropped["empty part"] += 1
                 continue
             texts = one if isinstance(one, list) else (one,)
             if name in self._lists and isinstance(one, str):
@@ -525,7 +632,7 @@ class _JsonRows:
                     statements.claim(entity, statements.property(name), entity=blank)
                     self._add_fields(blank, text, (), f"{node}:{name}:{place}")
                 else:
-                    self._add_value(entity, name, text if isinstance(text, str) else _json_text(text))
+                    self._add_value(entity, name, text if isinstance(text, str) else json_text(text))
 
     def _add_value(self, entity: int, name: str, text: str) -> None:
         statements, kind, other = self.statements, self._kinds.get(name), self._keys.get(name)
@@ -533,12 +640,10 @@ class _JsonRows:
             statements.dropped["alias"] += 1
         elif kind is not None:
             statements.term(entity, kind, text)
-        elif not clean_part(name):
-            statements.dropped["empty part"] += 1
-        elif other is not None and (key := clean_part(text)):
-            statements.claim(entity, statements.property(name), entity=other_number(f"{other}:{key}"))
+        elif other is not None and (key := self._key(name, text)):
+            statements.claim(entity, statements.property(name, self._links[name]), entity=other_number(other + key))
         else:
-            statements.claim(entity, statements.property(name), text=text)
+            statements.claim(entity, statements.property(name, self._links.get(name)), text=text)
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:
@@ -549,136 +654,12 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def _json_text(value: object) -> str:
+def json_text(value: object) -> str:
     """Return a value of JSON as people write it.
 
-    >>> [_json_text(value) for value in ("Ann", True, 1.5, None, {"a": 1})]
+    >>> [json_text(value) for value in ("Ann", True, 1.5, None, {"a": 1})]
     ['Ann', 'true', '1.5', '', '{"a": 1}']
     """
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-_BATCH = 50_000
-_LABEL_KEYS = ("labelv", "labels", "labele", "label", "type", "relation", "relationship")
-
-
-def parse_graphml(source: Source, selection: Selection, advance: Callable[[int], object]) -> Iterator[Parsed]:
-    """Yield the nodes and edges of a file of GraphML.
-
-    Raises InputError for text that is not UTF-8 or not XML, and for a document type, whose entities could be of any size.
-    """
-    reader = _GraphReader(selection)
-    parser = expat.ParserCreate("utf-8")  # whatever it declares: its text is in UTF-8 here
-    parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
-    parser.CharacterDataHandler = reader.texts.append
-    parser.StartDoctypeDeclHandler = partial(_refuse_document_type, source.name)
-    for block in within_bounds(utf8_blocks(source, advance), "GraphML", source.name):
-        parser.Parse(block)
-        if len(reader.statements) >= _BATCH:
-            yield reader.take()
-    yield reader.take()
-
-
-def _refuse_document_type(source: str, *_: object) -> None:
-    raise InputError(f"{source} has a document type (<!DOCTYPE ...>), which is not read: leave it out")
-
-
-class _GraphReader:
-    """What the elements of GraphML say, as they are read."""
-
-    def __init__(self, selection: Selection) -> None:
-        self._options = selection.tables
-        self._keeps_aliases = bool(selection.aliases)
-        self._names: dict[str, str] = {}
-        self._defaults: dict[tuple[str, str], str] = {}
-        self._directed = True
-        self._element: dict[str, str] = {}
-        self._data: dict[str, str] = {}
-        self._key = ""
-        self.texts: list[str] = []
-        self.statements = Statements()
-
-    def take(self) -> Parsed:
-        """Return what was read since the last call."""
-        taken, self.statements = self.statements.parsed(), Statements()
-        return taken
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        name = name.rpartition(":")[2]
-        self.texts.clear()
-        if name == "key":
-            self._key, self._element = attributes.get("id", ""), attributes
-            self._names[self._key] = attributes.get("attr.name") or self._key
-        elif name == "graph":
-            self._directed = attributes.get("edgedefault") != "undirected"
-        elif name in ("node", "edge"):
-            self._element, self._data = attributes, {}
-        elif name == "data":
-            self._key = attributes.get("key", "")
-
-    def end(self, name: str) -> None:
-        name = name.rpartition(":")[2]
-        if name == "data":
-            self._data[self._names.get(self._key, self._key)] = "".join(self.texts)
-        elif name == "default":
-            self._defaults[self._element.get("for", "all"), self._names[self._key]] = "".join(self.texts)
-        elif name in ("node", "edge"):
-            of_kind = ("all", name)
-            defaults = {key: text for (kind, key), text in self._defaults.items() if kind in of_kind}
-            (self._add_node if name == "node" else self._add_edge)(self._element, {**defaults, **self._data})
-        self.texts.clear()
-
-    def _type(self, element: Mapping[str, str], data: dict[str, str], keys: Sequence[str]) -> str:
-        """Return the label of a node or an edge, which is taken out of its properties if it is one of a graph's own."""
-        found = element.get("labels") or element.get("label") or ""
-        for key in keys:
-            name = next((name for name in data if name.casefold() == key), None)
-            if name is not None:
-                text = data[name] if key == "type" else data.pop(name)
-                found = found or text
-        return clean_part(found.strip(":"))
-
-    def _add_node(self, element: Mapping[str, str], data: dict[str, str]) -> None:
-        statements, options = self.statements, self._options
-        id_ = clean_part(element.get("id", ""))
-        if not id_:
-            statements.dropped["no subject"] += 1
-            return
-        entity = statements.entity(id_, id_)
-        folded = {name.casefold(): name for name in data}
-        names = (*options.subjects, *("name", "title", "label"))
-        subject = next((folded[name.casefold()] for name in names if name.casefold() in folded), None)
-        type_ = self._type(element, {name: text for name, text in data.items() if name != subject}, _LABEL_KEYS[:2])
-        if subject is not None:
-            statements.term(entity, LABEL, data[subject])
-        for one in filter(None, re.split("[:;]+", type_)):
-            statements.claim(entity, statements.property(TYPE), entity=statements.entity(f":{one}", one))
-        for name, text in data.items():
-            if name == subject or name.casefold() in _LABEL_KEYS[:2]:
-                continue
-            if name in options.descriptions:
-                statements.term(entity, DESCRIPTION, text)
-            elif name in options.aliases and not self._keeps_aliases:
-                statements.dropped["alias"] += 1
-            elif name in options.aliases:
-                statements.term(entity, OTHER_NAME, text)
-            else:
-                statements.claim(entity, statements.property(name), text=text)
-
-    def _add_edge(self, element: Mapping[str, str], data: dict[str, str]) -> None:
-        statements = self.statements
-        ends = [clean_part(element.get(name, "")) for name in ("source", "target")]
-        if not all(ends):
-            statements.dropped["edge without two ends"] += 1
-            return
-        type_ = self._type(element, data, _LABEL_KEYS[2:]) or "edge"
-        one, other = (statements.entity(id_, id_) for id_ in ends)
-        values = list(data.items())
-        add_edge(
-            statements, (one, other), type_, values, element.get("id") or edge_id((ends[0], ends[1]), type_, values)
-        )
-        if element.get("directed", str(self._directed).lower()) == "false":
-            statements.claim(other, statements.property(type_, edge_label(type_)), entity=one)

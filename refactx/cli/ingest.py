@@ -28,7 +28,8 @@ def print_report(report: "Report") -> None:
     """Print how many lines of the sources were kept, and how many were left out for each reason."""
     named = ", ".join(f"{count:,} {rule}" for rule, count in report.names.items())
     if named:
-        click.echo(f"entities: {report.entities:,}, named by {named}; {counted(report.collisions, 'name')} collided")
+        collided = f"; {counted(report.collisions, 'name')} collided" if report.collisions else ""
+        click.echo(f"entities: {report.entities:,}, named by {named}{collided}")
     click.echo(f"lines: {report.lines_read:,} read, {report.kept:,} kept")
     for reason, count in report.dropped.items():
         click.echo(f"  {count:>12,} dropped: {reason}")

@@ -11,25 +11,28 @@ A name table has two kinds of rows, packed as pieces of the tree are (`refactx.t
   needs: 1, 2, 4 or 8.
 """
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import TypeVar
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refactx.entity_ids import entity_id, entity_number, is_property, is_wikidata
-from refactx.errors import CorruptIndexError
-from refactx.fact import is_written_part
+from refactx.errors import CorruptIndexError, InputError
+from refactx.fact import UNWRITTEN, is_written_part
 from refactx.tree.codes import RowCodec
 
 IDS_PER_BLOCK = 1024
 """On the development data a block takes 17 kB. Names in the order of ids have little in common: blocks of 256 take 13%
 more in total, blocks of 4,096 take 11% less and are slower to read for one id."""
 
+_UNWRITTEN_IN_ID = re.compile(f"{UNWRITTEN.pattern}|[\ud800-\udfff]")
 _MARK = b"\0"
 _BIAS = 1 << 63
 _ID_KEY_BYTES = 9
@@ -116,6 +119,20 @@ def _packed_ids(block: list[tuple[int, str]], codec: RowCodec) -> tuple[bytes, b
     width = next(width for width in _STEPS if int(steps.max(initial=0)) >> 8 * width == 0)
     joined = "\n".join(name for _, name in block).encode()
     return key, codec.pack(key, (len(block), joined, steps.astype(_STEPS[width]).tobytes()))
+
+
+def written_id(id_: str) -> str:
+    """Return an id as an ingest writes it: what no name has (`refactx.fact.UNWRITTEN`) is percent-encoded, as in an address.
+
+    >>> written_id("http://e.org/a\\u202eb\\n"), written_id("http://e.org/Café")
+    ('http://e.org/a%E2%80%AEb%0A', 'http://e.org/Café')
+    """
+    return _UNWRITTEN_IN_ID.sub(lambda found: quote(found[0].encode("utf-8", "surrogatepass"), safe=""), id_)
+
+
+def is_written_id(id_: str) -> bool:
+    """Return whether a text can be an id: it is not empty, and `written_id` leaves it as it is."""
+    return id_ != "" and _UNWRITTEN_IN_ID.search(id_) is None
 
 
 NAMES_PER_BLOCK = 256
@@ -245,12 +262,16 @@ def unpack_columns(key: bytes, block: bytes, codec: RowCodec, where: str) -> Nam
 def check_block(key: bytes, block: bytes, codec: RowCodec, where: str) -> None:
     """Raise CorruptIndexError, whose message begins with `where`, unless a block of names or of ids can be read, its
     entries ascend, the first has its key, and all are names as an ingest writes them."""
+    ids: list[str] | None = None
     if is_id_key(key):
         _, names = unpack_ids(key, block, codec, where)
     else:
-        names = unpack_columns(key, block, codec, where).names
-    if not all(map(is_written_part, names)):
-        raise CorruptIndexError(f"{where} is damaged: it has a name that no ingest writes. Ingest the index again")
+        columns = unpack_columns(key, block, codec, where)
+        names, ids = columns.names, columns.ids
+    if not (all(map(is_written_part, names)) and all(map(is_written_id, filter(None, ids or ())))):
+        raise CorruptIndexError(
+            f"{where} is damaged: it has a name or an id that no ingest writes. Ingest the index again"
+        )
     if is_id_key(key):
         return
     if block_key(names[0]) != key or any(one >= other for one, other in pairwise(names)):
@@ -267,6 +288,13 @@ def _damaged(where: str, error: Exception) -> CorruptIndexError:
 
 
 def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, bytes]:
+    """Return the key and the block. Raise InputError for a name or an id that none can be, which no reader would take."""
+    for name, named in block:
+        if not (is_written_part(name) and is_written_id(named.id)):
+            raise InputError(
+                f"the sources call {named.id!a} {name!a}: a name or an id is empty, or has a control character or a bracket: "
+                "rename it"
+            )
     key = block_key(block[0][0])
     numbers = np.array([named.number for _, named in block], "<i8").tobytes()
     kinds = bytes(_KINDS.index(named.object_kind) for _, named in block)

@@ -14,7 +14,7 @@ import numpy as np
 from refactx.errors import CorruptIndexError
 from refactx.fact import is_written, is_written_part, split_fact, unit
 from refactx.index.index import Index
-from refactx.index.names import Named, block_key, is_id_key, unpack_ids
+from refactx.index.names import Named, block_key, is_id_key, is_written_id, unpack_ids
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.bulk import surviving
 from refactx.tree.codes import RowCodec, TokenCodes
@@ -108,13 +108,14 @@ def _verify_names(index: Index, verdict: Verdict) -> None:
         by_name: list[int] = []
         for key, block in index.name_table_rows(table, first=b""):
             try:
+                ids: list[str] = []
                 if is_id_key(key):
                     numbers, names = unpack_ids(key, block, RowCodec(), f"block of ids {key.hex()}")
                     in_order, last_id = last_id < int(numbers[0]), int(numbers[-1])
                     by_id.append(_sum_pairs(numbers.tolist(), names))
                 else:
                     entries = index.unpack_names(key, block)
-                    names = list(entries)
+                    names, ids = list(entries), [named.id for named in entries.values()]
                     in_order = block_key(names[0]) == key and all(a < b for a, b in pairwise([last_name, *names]))
                     last_name = names[-1]
                     by_name.append(_sum_pairs(map(_number, entries.values()), names))
@@ -122,8 +123,8 @@ def _verify_names(index: Index, verdict: Verdict) -> None:
             except CorruptIndexError as error:
                 verdict.add(str(error))
                 continue
-            if not all(map(is_written_part, names)):
-                verdict.add(f"block of names {key!r}: it has a name that no ingest writes")
+            if not (all(map(is_written_part, names)) and all(map(is_written_id, ids))):
+                verdict.add(f"block of names {key!r}: it has a name or an id that no ingest writes")
             if not in_order:
                 verdict.add(f"block of names {key!r}: its entries are not in order")
         if by_id and sum(by_id) != sum(by_name):

@@ -114,7 +114,7 @@ def _meant(label: str, predicate: str | None, facts: LabelledFacts, found: dict[
 
 def namesakes(label: str, facts: LabelledFacts) -> tuple[list[str], list[str]]:
     """Return the entities with a label, and those with it as an alias; if there are none, in any case of its letters, with
-    full stops after initials.
+    full stops after initials, or with `_` between words.
 
     Raises as the methods of `facts` do.
     """
@@ -122,6 +122,7 @@ def namesakes(label: str, facts: LabelledFacts) -> tuple[list[str], list[str]]:
     label = " ".join(label.replace("_", " ").split())
     titled = label.title()
     spelt = [f"{label[:1].swapcase()}{label[1:]}", titled, label.lower(), label.upper(), INITIAL.sub(".", titled)]
+    spelt += [one.replace(" ", "_") for one in (label, *spelt) if " " in one]  # as the names of many lists of edges
     for other in dict.fromkeys(spelt):
         if not own and not by_alias:
             own = [*([other] if facts.predicates(other) else []), *facts.labelled(other)]

@@ -1,12 +1,14 @@
 """Indexes from Python: files, triples, tables of other libraries, graphs, databases; and back as an Arrow table."""
 
 import datetime
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import psycopg
 import pyarrow as pa
 import pytest
@@ -19,6 +21,7 @@ from support.tiny_asker import save_tiny
 import refactx
 from refactx.cli.main import cli
 from refactx.errors import InputError
+from refactx.index.verify import verify
 from refactx.sparql.engines import EngineError, Rows, open_engine
 from refactx.sparql.engines.endpoint import EndpointEngine
 from refactx.sparql.store import StoreError
@@ -122,6 +125,73 @@ def test_rows_in_no_file_are_rows_of_the_index(tiny: Path, tmp_path: Path) -> No
         lite.execute("CREATE TABLE people AS SELECT 'Ann' AS name, 'Graz' AS city")
     build("the_staff", f"sqlite:///{tmp_path}/x.db", tiny, query="SELECT * FROM people", subject="name", inverse=True)
     assert facts("the_staff") == of_index
+
+
+@pytest.mark.parametrize("managers", [[None, 1, 2], ["", "1", "2"], [None, 1.0, 2.0]], ids=str)
+@pytest.mark.parametrize(
+    "key", [[], ["staff.boss=staff.no"], ["chart.boss=chart.no"], ["query.boss=query.no"]], ids=str
+)
+def test_a_dataframe_has_a_key_to_itself(tiny: Path, managers: list[Any], key: list[str]) -> None:
+    table = pd.DataFrame({"no": [1, 2, 3], "name": ["Ann", "Bo", "Cy"], "boss": managers})
+    result = build("chart", table, tiny, subject="name", key=key)
+    assert facts("chart") == {("Bo", "boss", "Ann"), ("Cy", "boss", "Bo")}
+    assert any("column boss is read as the key of its own table" in note for note in result.report.notes)
+
+
+def test_a_reader_of_batches_is_read_once(tiny: Path) -> None:
+    table = pa.table({"id": [1, 2], "name": ["Ann", "Bo"], "boss": [None, 1]})
+    build("chart", table.to_reader(), tiny, subject="name", id="id", key=["chart.boss=chart.id"])
+    assert facts("chart") == {("Bo", "boss", "Ann")}
+
+
+def test_a_dataframe_with_two_columns_of_one_name_is_refused_in_one_line(tiny: Path) -> None:
+    table = pd.DataFrame([["Ann", "a", "b"]], columns=["name", "tag", "tag"])
+    with pytest.raises(InputError, match=r"the table cannot be read: Duplicate column names found: .*'tag'"):
+        build("tags", table, tiny, subject="name")
+
+
+@pytest.mark.long
+def test_odd_names_and_ids_are_verified_exported_and_imported(tiny: Path, tmp_path: Path) -> None:
+    odd = [
+        "\u202e",
+        "\x00",
+        "a\nb",
+        "a\u2028b",
+        "<a>",
+        "\u200d",
+        "\u0301e",
+        "a" * 3000,
+        "%01",
+        "\ud800",
+        "_",
+        "\ufeffx",
+    ]
+    rows = [{"key": f"{one}{at}", "name": f"{one}{at}", one: "v"} for at, one in enumerate(odd)]
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    iris = "".join(
+        f"<http://e/\\u{ord(one[0]):04X}> <http://e/p%{at:02X}> <http://e/{at}> .\n" for at, one in enumerate(odd)
+    )
+    Path("b.nt").write_text(iris.replace("<http://e/\\uD800>", "<http://e/x>"), encoding="utf-8")
+    facts_of = [{"subject": f"{one}s", "predicate": f"{one}p", "object": f"{one}o"} for one in odd]
+    Path("d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in facts_of), encoding="utf-8")
+    Path("c.csv").write_text("id,\u202e,x\n1,2,3\n", encoding="utf-8")
+    for source, options in (
+        ("a.jsonl", {"subject": "name", "id": "key"}),
+        ("b.nt", {}),
+        ("c.csv", {"subject": "id"}),
+        ("d.jsonl", {}),
+    ):
+        build("odd", source, tiny, **options)
+        with refactx.open_index("odd") as index:
+            assert verify(index).faults == []
+        expected = facts("odd")
+        for command in (
+            ["export", "odd", f"{source}.refactx"],
+            ["import", f"{source}.refactx", "--index", "again", "--replace"],
+        ):
+            done = CliRunner().invoke(cli, ["index", *command])
+            assert done.exit_code == 0, done.output
+        assert facts("again") == expected != set()
 
 
 def test_a_graph_of_rdflib_is_read_as_its_triples(tiny: Path) -> None:

@@ -245,7 +245,7 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-FORMAT = 3
+FORMAT = 4
 """The version of stores: it changes when the same facts give other triples, or are stored otherwise."""
 
 _FILE = "refactx.json"

@@ -14,13 +14,12 @@ Literals are those that the dump had, as far as a fact tells (docs/reference/nam
 | `1956-10-20` | `"1956-10-20T00:00:00Z"^^xsd:dateTime` |
 | `1956-10`, `1956` | `"1956-10-00T00:00:00Z"^^xsd:dateTime`, `"1956-00-00T00:00:00Z"^^xsd:dateTime` |
 | `200 BCE` | `"-0199-01-01T00:00:00Z"^^xsd:dateTime` |
-| `-0.440` | `"-0.440"^^xsd:decimal`, or `xsd:double` if it has an exponent or more than 18 digits on a side of the point |
+| `-0.440`, `6.02e+23` | `"-0.440"^^xsd:decimal`, `"6.02e+23"^^xsd:double`, as an ingest writes the numbers of a graph |
 | `52.51°N, 13.38°E` | `"Point(13.38 52.51)"^^geo:wktLiteral` |
 | `true`, of a property that has not texts alone | `"true"^^xsd:boolean` |
 | any other | `"any other"` |
 """
 
-import math
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +31,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Triple, p
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.index import Named
 from refactx.walks.sparql.prologue import PREFIXES, entity_iri, property_iri
-from refactx.walks.values import bare_name, parse_coordinates, parse_quantity, parse_time
+from refactx.walks.values import bare_name, parse_coordinates, parse_time
 
 LABEL = NamedNode(PREFIXES["rdfs"] + "label")
 DESCRIPTION = NamedNode(PREFIXES["schema"] + "description")
@@ -52,8 +51,10 @@ _TIME = re.compile(r"(\d+)(?:-(\d\d)(?:-(\d\d)(T[\d:.]+(?:Z|[+-]\d\d:\d\d)?)?)?)
 _LEXICAL = re.compile(r"(-?\d+)((?:-\d\d){2})(T.*)", re.ASCII)
 _GLOBE = re.compile(r"\(([^()]+)\)")
 _GLOBES = {"Mercury": "Q308", "Venus": "Q313", "Moon": "Q405", "Mars": "Q111"}
-_SIDE = 18
-"""Engines have decimals of 18 digits on a side of the point, as pyoxigraph's are."""
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)
+_POWER = re.compile(r"-?\d(?:\.\d+)?e[+-]\d+", re.ASCII)
+"""Other numbers are texts: a code (`12E4`, `007`, `+43`) would be another one as a number. Numbers that are longer than those
+of an engine (pyoxigraph has 38 digits, 18 of them after the point) it shows as they are, and does not compare."""
 
 
 def entity(id_: str) -> NamedNode:
@@ -179,6 +180,8 @@ def _time(text: str) -> Literal | None:
     digits, month, day, clock, before = match.groups()
     if parse_time(text.replace(clock, "") if clock else text) is None:
         return None
+    if month is None and digits != str(int(digits)):  # a code
+        return None
     year = 1 - int(digits) if before else int(digits)
     if before and month is None:  # the dump's 1 January is what made it a year
         month = day = "01"
@@ -189,13 +192,9 @@ def _time(text: str) -> Literal | None:
 def _quantity(text: str) -> Literal | None:
     if text in ("INF", "-INF", "NaN"):
         return Literal(text, datatype=_DOUBLE)
-    if parse_quantity(text) is None:
-        return None
-    digits = text.replace(",", "").removeprefix("+")
-    whole, _, part = digits.removeprefix("-").partition(".")
-    if len(whole) <= _SIDE and len(part) <= _SIDE and "e" not in digits.lower():
-        return Literal(digits, datatype=_DECIMAL)
-    return Literal(digits, datatype=_DOUBLE) if math.isfinite(float(digits)) else None
+    if _NUMBER.fullmatch(text) and text.strip("-0.") + text[:1] != "-":
+        return Literal(text, datatype=_DECIMAL)
+    return Literal(text, datatype=_DOUBLE) if _POWER.fullmatch(text) and repr(float(text)) == text else None
 
 
 def _point(text: str) -> Literal | None:

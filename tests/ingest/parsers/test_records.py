@@ -1,10 +1,8 @@
 """Tables about entities, edge lists, graphs of properties and JSON lines → facts and ids, and an account of every cell."""
 
-import csv
 import gzip
-import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.ingest.knowledge_runs import build_knowledge_base
-from support.ingest.quiet import QUIET
+from support.ingest.tables import Fact, as_csv, built, facts_of, ids_of
 
 from refactx.errors import InputError
 from refactx.fact import written_part
@@ -22,44 +19,13 @@ from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.parsers.records import Statements
 from refactx.ingest.selection import Selection, TableOptions
 
-Fact = tuple[str, str, str]
 FEW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 CELLS = st.sampled_from(["", " ", "NA", "8", "008", "2014-05-11", "a|b", "a| |c", 'say "x"', "Köln, am Rhein", "x < y"])
-
-
-def built(folder: Path, files: Mapping[str, str | bytes], *, inverse: bool = False, **tables: Any) -> KnowledgeBase:
-    """Write files and build a knowledge base of them; check the account."""
-    for name, content in files.items():
-        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    options = TableOptions(**{name: tuple(one) if isinstance(one, list) else one for name, one in tables.items()})
-    selection = Selection(inverse=inverse, aliases=True, tables=options)
-    sources = [folder / name for name in files if str(folder / name) not in options.labels]
-    base = build_knowledge_base(sources, folder / "kb", selection=selection, resources=QUIET)
-    report = base.report
-    assert report.lines_read == report.kept + sum(report.dropped.values())
-    assert all(count > 0 for count in report.dropped.values())
-    return base
-
-
-def facts_of(base: KnowledgeBase) -> set[Fact]:
-    texts = pq.read_table(base.folder / "units.parquet")["text"].to_pylist()
-    columns = pq.read_table(base.folder / "facts.parquet").to_pydict()
-    return {(texts[s], texts[p], texts[o]) for s, p, o in zip(*columns.values(), strict=True)}
-
-
-def ids_of(base: KnowledgeBase) -> dict[str, str]:
-    return {row["name"]: row["id"] for row in pq.read_table(base.folder / "names.parquet").to_pylist()}
 
 
 def kinds_of(base: KnowledgeBase) -> dict[str, str]:
     rows = pq.read_table(base.folder / "names.parquet").to_pylist()
     return {row["name"]: row["object_kind"] for row in rows if row["object_kind"]}
-
-
-def as_csv(rows: Sequence[Sequence[str]], delimiter: str = ",") -> str:
-    file = io.StringIO()
-    csv.writer(file, delimiter=delimiter).writerows(rows)
-    return file.getvalue()
 
 
 def values(cell: str, delimiter: str | None = None) -> list[str]:
@@ -78,12 +44,12 @@ def values(cell: str, delimiter: str | None = None) -> list[str]:
 def test_a_wide_table_says_a_fact_for_each_value_of_each_cell(
     tmp_path: Path, rows: list[tuple[str, str, str]], delimiter: str | None, with_ids: bool, form: str
 ) -> None:
-    names = ["key", "name", "official_name", "size", "tag"]
+    names = ["key" if with_ids else "part", "name", "official_name", "size", "tag"]
     table = [(f"k{at}", f"n{at // 2 if not with_ids else at}", *row) for at, row in enumerate(rows)]
     expected = {
         (row[1], column, value)
         for row in table
-        for column, cell in zip(["key", "official name", "size", "tag"], [row[0], *row[2:]], strict=True)
+        for column, cell in zip([names[0], "official name", "size", "tag"], [row[0], *row[2:]], strict=True)
         for value in values(cell, delimiter)
     }
     content: str | bytes = as_csv([names, *table])
@@ -99,7 +65,7 @@ def test_a_wide_table_says_a_fact_for_each_value_of_each_cell(
         split = {True: lambda cell: cell.split("|"), False: lambda cell: cell}[delimiter is not None]
         content = "".join(
             json.dumps(
-                {name: cell if name in ("key", "name") else split(cell) for name, cell in zip(names, row, strict=True)}
+                {name: cell if name in names[:2] else split(cell) for name, cell in zip(names, row, strict=True)}
             )
             + "\n"
             for row in table
@@ -210,7 +176,7 @@ def test_keys_join_tables_and_one_that_is_missing_drops_its_cell(
     base = built(tmp_path, files, subjects=["name", "suppliers.company"], **keys)
     joined = is_named or is_whole
     expected = {(name, "price", price) for _, name, _, price in rows}
-    label = "vendor" if is_named else "supplier id"
+    label = "vendor" if is_named else "supplier" if joined else "supplier id"
     for _, name, supplier, _ in rows:
         if not joined:
             expected |= {(name, label, supplier), (name, "id", name.removeprefix("product "))}

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, written_part
+from refactx.ingest.parsers.columns import parse_table, table_form
 from refactx.ingest.parsers.parsed import NOT_UTF8, Parsed
-from refactx.ingest.parsers.tables import parse_table, table_form
 from refactx.ingest.selection import DEFAULT_SELECTION
 from refactx.ingest.sources import Source
 
@@ -272,7 +272,7 @@ def test_rare_types_of_parquet_are_read(tmp_path: Path, column: pa.Array, writte
         (b"PAR1 and no more", "is a truncated or corrupt Parquet file"),
         (
             "<http://x/s> <http://x/p> <http://x/o> .\n",
-            "has no column subject, predicate, object: its columns are <http",
+            "has no column subject, predicate, object: its columns are ‹http",
         ),
     ],
 )

@@ -1,0 +1,337 @@
+"""What the columns of a table are: facts in three columns, things with their properties, nodes, edges, and keys of tables.
+
+Options name columns, and the names of columns say the rest. Keys that join tables are those of the options, to which
+`refactx.ingest.parsers.keys` has added the ones that the tables show.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from refactx.errors import InputError
+from refactx.fact import clean_part, visible
+from refactx.ingest.parsers.parsed import COLUMNS, Parsed, RowParser, clean_parts, facts_of_columns
+from refactx.ingest.parsers.records import (
+    EdgePlan,
+    Plan,
+    edges_of_columns,
+    edges_of_plan,
+    link_label,
+    notes_of_keys,
+    rows_of_plan,
+)
+from refactx.ingest.parsers.tables import BETWEEN, Header, check_type, read_header, read_rows
+from refactx.ingest.profile import predicate_label
+from refactx.ingest.selection import Selection, TableOptions
+from refactx.ingest.sources import Source
+
+_MOST_COLUMNS = 20_000
+"""More than a sheet has (16,384). Each takes half a millisecond, and a kilobyte for each block of rows."""
+_GRAPH_COLUMNS = (":id", ":start_id", ":end_id", "~id", "~from", "~to")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableForm:
+    """How a table is read: its header, the places of the columns that `make` takes, and remarks for the user."""
+
+    header: Header
+    positions: tuple[int, ...]
+    make: RowParser
+    what: str
+    notes: tuple[str, ...] = ()
+
+
+def table_form(source: Source, selection: Selection) -> TableForm:
+    """Return how a table is read, by the selection's options and its header.
+
+    Raises InputError if a column is missing or occurs twice, if there are too many, or as `read_header`.
+    """
+    options = selection.tables
+    header = read_header(source, options, wanted_columns(options))
+    if len(header.names) > _MOST_COLUMNS:
+        raise InputError(
+            f"{source.name} has {len(header.names):,} columns, of which at most {_MOST_COLUMNS:,} are read: write a row for "
+            "each value (subject, predicate, object), or leave columns out"
+        )
+    folded = [name.casefold() for name in header.names]
+    if any(name.endswith(_GRAPH_COLUMNS) or re.search(r":(?:start_|end_)?id\(", name) for name in folded):
+        return _graph_form(source, header, selection)
+    table = source.table
+    subject = None if options.columns else column_of(options.subjects, table, header.names)
+    if subject is not None:
+        return _wide_form(source, header, subject, selection)
+    positions = _fact_columns(source, header, options)
+    _refuse_lists(source, header, positions)
+    make = edges_of_columns if options.edges or options.labels else facts_of_columns
+    ignored = [name for at, name in enumerate(header.names) if at not in positions]
+    notes: tuple[str, ...] = ()
+    if ignored:
+        columns = f"column {ignored[0]} is" if len(ignored) == 1 else f"columns {', '.join(ignored)} are"
+        notes = (f"{columns} ignored: facts come from subject, predicate and object",)
+    return TableForm(
+        header=header, positions=positions, make=make, what="subject, predicate and object in each row", notes=notes
+    )
+
+
+def _refuse_lists(source: Source, header: Header, places: Iterable[int | None]) -> None:
+    for at in places:
+        if at is not None and at in header.lists:
+            check_type(source.name, header.lists[at], may_be_list=False)
+
+
+def parse_table(source: Source, form: TableForm, advance: Callable[[int], object] = lambda _: None) -> Iterator[Parsed]:
+    """Yield what the rows of a table say.
+
+    A row with an empty subject, predicate or object is dropped as `empty part`, or as `blank` if all three are empty.
+    Raises InputError as `read_rows` does, and if no row is complete.
+    """
+    empty, first_fault = True, ""
+    if form.notes:
+        yield Parsed(lines=0, notes=form.notes)
+    for parsed in read_rows(source, form.header, form.positions, form.make, advance):
+        if parsed.faults and not first_fault:
+            first_fault = "row {}: {}; ".format(*min(parsed.faults))
+        yield parsed
+        empty = empty and not parsed.statements
+    if empty:
+        after = "" if form.header.kind == "rows" or not form.header.header_rows else " after its header"
+        raise InputError(f"{source.name} has no complete row{after}: {first_fault}expected {form.what}")
+
+
+def column_of(given: Sequence[str], table: str, names: Sequence[str]) -> int | None:
+    """Return the place of the first column that is given for a table: by its name, `TABLE.NAME`, or its number from 1.
+
+    >>> column_of(["suppliers.company", "name"], "products", ["id", "Name"]), column_of(["2"], "products", ["id", "Name"])
+    (1, 1)
+    """
+    folded = [name.strip().casefold() for name in names]
+    for one in map(clean_part, given):
+        wanted = one.casefold().removeprefix(f"{table.casefold()}.")
+        exact = one[len(one) - len(wanted) :]
+        if wanted in folded:
+            return names.index(exact) if exact in names else folded.index(wanted)
+        if wanted.isdecimal() and 0 < int(wanted) <= len(names):
+            return int(wanted) - 1
+    return None
+
+
+def wanted_columns(options: TableOptions) -> set[str]:
+    """Return the names, in lower case, by which the header of a table is recognised."""
+    given = (*options.columns, *options.subjects, *options.ids)
+    names = {name.casefold() for one in map(clean_part, given) for name in (one, one.rpartition(".")[2])}
+    return names | (set() if options.columns or options.subjects else set(COLUMNS)) | set(_GRAPH_COLUMNS)
+
+
+def _fact_columns(source: Source, header: Header, options: TableOptions) -> tuple[int, int, int]:
+    """Return the places of subject, predicate and object. Raise InputError if one is missing or occurs twice."""
+    names = header.names
+    if not options.columns and len(names) == 3 and (header.kind == "rows" or not options.header):
+        return 0, 1, 2
+    places = [column_of((one,), source.table, names) for one in options.columns or COLUMNS]
+    missing = [one for one, at in zip(options.columns or COLUMNS, places, strict=True) if at is None]
+    if missing:
+        raise InputError(_no_column(source, header, missing, options))
+    folded = [name.casefold() for name in names]
+    twice = [one for one in options.columns or COLUMNS if folded.count(one.casefold()) > 1]
+    if twice or len(set(places)) < 3:
+        raise InputError(
+            f"{source.name} has column {', '.join(twice) or names[places[0] or 0]} twice: its columns are "
+            f"{shown_names(names)}: rename one of them, or give their numbers with --columns 1,2,3"
+        )
+    return places[0] or 0, places[1] or 0, places[2] or 0
+
+
+def _no_column(source: Source, header: Header, missing: Sequence[str], options: TableOptions) -> str:
+    found = f"{source.name} has no column {', '.join(missing)}: its columns are {shown_names(header.names)}"
+    if options.subjects:
+        given = ", ".join(options.subjects)
+        return f"{source.name} has no column {given}: its columns are {shown_names(header.names)}: correct --subject"
+    if options.columns:
+        return f"{found}: correct --columns"
+    subject = _proposed_subject(source, header)
+    if len(header.names) == 3 and header.kind == "CSV":
+        return (
+            f"{found}: give --no-header if this line is a fact, else --columns 1,2,3, or {subject} if the other columns are "
+            "predicates"
+        )
+    return f"{found}: give {subject} if the other columns are predicates, or --columns SUBJECT,PREDICATE,OBJECT"
+
+
+_NAMING = (r"(name|label|title)$", r".*\b(name|label|title)$", r".*(name|label|title)")
+
+
+def _proposed_subject(source: Source, header: Header) -> str:
+    """Return `--subject` with a column that can name the rows, and why it can: in the first rows no cell of it is empty,
+    and all differ. One that is called a name comes first, then one of text."""
+    columns: list[list[str]] = []
+    with suppress(InputError):  # what is refused is the header
+        places = range(len(header.names))
+        next(read_rows(source, header, places, partial(_keep_cells, columns), lambda _: None), None)
+    found: list[tuple[int, str]] = []
+    for name, cells in zip(header.names, columns, strict=False):
+        if name and all(cells) and len(set(cells)) == len(cells):
+            called = (at for at, one in enumerate(_NAMING) if re.match(one, name.replace("_", " "), re.IGNORECASE))
+            found.append((next(called, len(_NAMING) + all(map(str.isdecimal, cells))), name))
+    if not found:
+        return "--subject COLUMN, the one that names the rows,"
+    _, best = min(found, key=lambda one: one[0])
+    return f"--subject {_quoted(best)} (its cells differ, and none is empty)"
+
+
+def _keep_cells(columns: list[list[str]], texts: list[pa.Array], _: Callable[[int], int]) -> Parsed:
+    columns += [clean_parts(one).to_pylist() for one in texts]
+    return Parsed(lines=len(texts[0]))
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """Return the names of columns for a message."""
+    return ", ".join(visible(name[:40]) for name in names[:60]) + (", …" if len(names) > 60 else "")
+
+
+def _quoted(name: str) -> str:
+    return f"'{name[:40]}'" if re.search(r"[^\w.-]", name) else name
+
+
+def _wide_form(source: Source, header: Header, subject: int, selection: Selection) -> TableForm:
+    options, table, names = selection.tables, source.table, header.names
+    key = key_column(options, table, names)
+    for option, given in (("--description", options.descriptions), ("--alias", options.aliases), ("--id", options.ids)):
+        for one in given:
+            if column_of((one,), table, names) is None and not _of_other_table(one, table):
+                raise InputError(f"{source.name} has no column {one} ({option}): its columns are {shown_names(names)}")
+    _refuse_lists(source, header, (subject, key))
+    lists = lists_of(source, header, options) | dict.fromkeys(header.lists, BETWEEN)
+    prefix = f"{table}:" if options.prefixed else ""
+    keys, links, notes = dict[int, str](), dict[int, str](), notes_of_keys(options, table)
+    for left, right in map(parts_of_key, options.keys):
+        place = column_of((left,), table, names) if not _of_other_table(left, table) else None
+        if place is not None and place != subject:
+            other = right.rpartition(".")[0]
+            is_own = other.casefold() == table.casefold()
+            keys[place], links[place] = prefix if is_own else f"{other}:", link_label(names[place], other)
+        elif place is None and left.casefold().startswith(f"{table.casefold()}."):
+            raise InputError(
+                f"{source.name} has no column {left.rpartition('.')[2]} (--key): its columns are {shown_names(names)}"
+            )
+    others = {predicate_label(name) for at, name in enumerate(names) if at not in links}
+    if "" in names:
+        notes.append("a column without a name is ignored")
+    plan = Plan(
+        predicates=names,
+        subject=subject,
+        id=None if key == subject else key,
+        descriptions=frozenset(_all_columns(options.descriptions, table, names)),
+        aliases=frozenset(_all_columns(options.aliases, table, names)),
+        prefix=prefix,
+        keys=keys,
+        links={at: label for at, label in links.items() if label not in others},
+        whole=frozenset(_all_columns(options.whole, table, names)),
+        lists=lists,
+        row_of=options.row_of(table),
+        needs_name=True,
+    )
+    make = partial(rows_of_plan, plan, bool(selection.aliases))
+    what = f"a name in column {names[subject]}"
+    return TableForm(header=header, positions=tuple(range(len(names))), make=make, what=what, notes=tuple(notes))
+
+
+def _of_other_table(given: str, table: str) -> bool:
+    return "." in given and not given.casefold().startswith(f"{table.casefold()}.")
+
+
+def _all_columns(given: Sequence[str], table: str, names: Sequence[str]) -> list[int]:
+    return [at for one in given if (at := column_of((one,), table, names)) is not None]
+
+
+def lists_of(source: Source, header: Header, options: TableOptions) -> dict[int, str]:
+    """Return what is between the values in the cells of each column that has several."""
+    table, names = source.table, header.names
+    found: dict[int, str] = {}
+    for one in sorted(options.lists, key=lambda one: "=" in one[:-1]):
+        column, _, delimiter = one.rpartition("=") if "=" in one[:-1] else ("", "", one)
+        if not column:
+            found |= dict.fromkeys(range(len(names)), delimiter)
+            for given in (options.subjects, options.ids, options.descriptions):
+                for at in _all_columns(given, table, names):
+                    found.pop(at, None)
+            continue
+        place = column_of((column,), table, names)
+        if place is None and not _of_other_table(column, table):
+            raise InputError(f"{source.name} has no column {column} (--list): its columns are {shown_names(names)}")
+        if place is not None:
+            found[place] = delimiter
+    return found
+
+
+def parts_of_key(key: str) -> tuple[str, str]:
+    """Return the two columns of `products.supplier=suppliers.id`.
+
+    >>> parts_of_key("products.supplier=suppliers.id")
+    ('products.supplier', 'suppliers.id')
+    """
+    left, _, right = key.partition("=")
+    return left.strip(), right.strip()
+
+
+def key_column(options: TableOptions, table: str, names: Sequence[str]) -> int | None:
+    """Return the place of a table's key: that of `--id`, or that `--key` names; None if its names are its keys."""
+    rights = [
+        right for _, right in map(parts_of_key, options.keys) if right.casefold().startswith(f"{table.casefold()}.")
+    ]
+    return column_of((*(one for one in options.ids if not _of_other_table(one, table)), *rights), table, names)
+
+
+def _graph_form(source: Source, header: Header, selection: Selection) -> TableForm:
+    """Return how a table of nodes or edges of Neo4j or Neptune is read."""
+    names, lists, places = [], dict[int, str](), dict[str, int]()
+    groups: dict[str, str] = {}
+    lists |= dict.fromkeys(header.lists, BETWEEN)
+    for at, name in enumerate(header.names):
+        field_ = re.fullmatch(r"(.*?):?(?::|~)(start_id|end_id|type|label|ignore|id|from|to)(?:\((.*)\))?", name, re.I)
+        if field_:
+            kind = {"from": "start_id", "to": "end_id"}.get(field_[2].casefold(), field_[2].casefold())
+            places[kind], groups[kind] = at, f"{field_[3]}:" if field_[3] else ""
+            names.append(field_[1] if kind == "id" and not name.startswith("~") else "")
+            continue
+        typed = re.fullmatch(r"(.*):([A-Za-z0-9]+(?:\{.*\})?)(\[\])?(?:\((?:single|set)\))?", name, re.IGNORECASE)
+        names.append(typed[1] if typed else name)
+        if typed and typed[3]:
+            lists.setdefault(at, ";")
+    positions = tuple(range(len(names)))
+    _refuse_lists(source, header, (places.get(kind) for kind in ("id", "start_id", "end_id", "type")))
+    if "start_id" in places and "end_id" in places:
+        plan = EdgePlan(
+            ends=(places["start_id"], places["end_id"]),
+            type=places.get("type", places.get("label")),
+            id=places.get("id"),
+            properties=tuple(names),
+            prefixes=(groups["start_id"], groups["end_id"]),
+            lists=lists,
+            default_type=source.table,
+        )
+        what = "the ids of both ends in each row"
+        return TableForm(header=header, positions=positions, make=partial(edges_of_plan, plan), what=what)
+    if "id" not in places:
+        raise InputError(
+            f"{source.name} has neither an id of nodes nor both ends of edges: its columns are {shown_names(header.names)}: "
+            "expected :ID, or :START_ID and :END_ID"
+        )
+    if "label" in places:
+        lists.setdefault(places["label"], ";")
+    subject = column_of(selection.tables.subjects or ("name", "title", "label"), source.table, names)
+    plan_of_nodes = Plan(
+        predicates=tuple(names),
+        subject=subject,
+        id=places["id"],
+        descriptions=frozenset(_all_columns(selection.tables.descriptions, source.table, names)),
+        aliases=frozenset(_all_columns(selection.tables.aliases, source.table, names)),
+        classes=places.get("label"),
+        prefix=groups["id"],
+        lists=lists,
+    )
+    make = partial(rows_of_plan, plan_of_nodes, bool(selection.aliases))
+    return TableForm(header=header, positions=positions, make=make, what="an id in each row")
