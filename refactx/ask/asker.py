@@ -514,6 +514,7 @@ class Asker:
             confidence=None if channel is None else channel.confidence,
             forced_tokens=written.forced,
         )
+        answer = replace(answer, unknown=bool(self._prompt.unknown) and answer.answer == self._prompt.unknown)
         if not linked or self._index is None:
             return answer
         try:

@@ -182,9 +182,11 @@ class CheckedAsker:
             )
             messages += [{"role": "assistant", "content": text}, {"role": "user", "content": objection}]
         facts, written = tuple(one.fact for one in reviewed.right), "".join(piece.text for piece in reviewed.pieces)
+        said = final_answer(written, self._prompt.marker, facts, "")
         answer = Answer(
             question=question.strip(),
-            answer=final_answer(written, self._prompt.marker, facts, ""),
+            answer=said,
+            unknown=bool(said) and said == self._prompt.unknown,
             text=written,
             facts=facts,
             links=tuple(one.linked for one in reviewed.right),
