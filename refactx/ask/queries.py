@@ -131,13 +131,13 @@ def _run(
     def search() -> Steps[None]:
         asked = queries.search(machine, engine.trees)
         candidates: dict[Any, Candidate] = {}
-        for head in queries.heads:
+        for head in asked.heads:
             for one in (yield from asked.candidates(head)):
                 candidates.setdefault(one.query, one)
         [without] = yield from asked.likelihoods("")
         choice = QueryChoice(
             question=clean_part(question),
-            heads=tuple(queries.heads),
+            heads=tuple(asked.heads),
             mentions=asked.mentions,
             candidates=tuple(sorted(candidates.values(), key=lambda one: -one.score)),
             without=without,

@@ -8,7 +8,7 @@ Accents may be left out, except those of letters that the tokenizer cuts into by
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -220,13 +220,26 @@ class QueryWords:
             raise ValueError(f"its [words] has {error.pattern!r}, which is no regular expression: {error}") from error
         return words
 
-    def heads_of(self, question: str) -> list[Head]:
+    def heads_of(self, question: str, names: Sequence[tuple[int, int]] = ()) -> list[Head]:
         """Return the heads that a question's words name, in the order of the table; `list` if there is none.
 
-        >>> QueryWords(heads={"count": ["how many"]}).heads_of("How many nicknames does Louisiana have?")
+        `names`: half-open ranges of names in the question, whose words ask for nothing.
+
+        >>> words = QueryWords(heads={"count": ["how many", "number of"]})
+        >>> words.heads_of("How many nicknames does Louisiana have?")
         ['count']
+        >>> words.heads_of("What is the phone number of Ann?", [(12, 24)])
+        ['list']
         """
-        found = [head for head, patterns in self._heads.items() if any(one.search(question) for one in patterns)]
+        found = [
+            head
+            for head, patterns in self._heads.items()
+            if any(
+                all(one.end() <= start or stop <= one.start() for start, stop in names)
+                for pattern in patterns
+                for one in pattern.finditer(question)
+            )
+        ]
         return found or ["list"]
 
     def operators_of(self, question: str) -> list[Operator]:
@@ -271,6 +284,23 @@ def words_of(text: str) -> list[str]:
 
 def _singular(word: str) -> str:
     return re.sub(r"(?<=[xs])es$|(?<=[^\Ws])s$", "", fold(word))
+
+
+def name_spans(question: str, names: Iterable[str]) -> list[tuple[int, int]]:
+    """Return the half-open ranges of names in a question, in any case and number, however they are cut into words.
+
+    >>> name_spans("What are the phone numbers of Ann?", ["phone number", "phoneNumber", "email", "number of phones"])
+    [(13, 26), (13, 26)]
+    """
+    places = [one.span() for one in re.finditer(r"\w+", question)]
+    words, found = [_singular(question[start:stop]) for start, stop in places], list[tuple[int, int]]()
+    for name in names:
+        own = re.findall(r"\w+", name)
+        wanted = "".join(map(_singular, own))
+        for first, last in combinations(range(len(words) + 1), 2) if wanted else ():
+            if last - first <= 2 * len(own) + 1 and "".join(words[first:last]) == wanted:
+                found.append((places[first][0], places[last - 1][1]))
+    return found
 
 
 class ValueSpans:
@@ -332,6 +362,11 @@ class Mention:
     def is_named(self) -> bool:
         """Whether words of the question name it (`unnamed`)."""
         return self.start >= 0
+
+    def is_title(self, question: str) -> bool:
+        """Whether the question spells it as a name, or in small letters alone: `the last samurai`, no `most` of `Most`."""
+        text = question[self.start : self.stop]
+        return self.called[:1].isupper() and (text in self.called or (question.islower() and " " in text))
 
     def is_apart(self, other: "Mention") -> bool:
         """Return whether two mentions have no word in common."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from refactx.engines.engine import Steps, TreeReading
 from refactx.entity_ids import is_wikidata_property
 from refactx.fact import ALIAS_OF, DESCRIPTIONS
-from refactx.selection.mentions import Mention, Mentions, QueryWords, ValueSpans, unnamed
+from refactx.selection.mentions import Mention, Mentions, QueryWords, ValueSpans, name_spans, unnamed
 from refactx.selection.scores import QuestionScore
 from refactx.tokenizer import FactTokenizer
 from refactx.walks.language import FactSet, Head, Hop, Operator, OrderBy, Predicate, Query, WalkFilter, write_line
@@ -354,6 +354,20 @@ class QuerySearch:
         self._conditions = Conditions(facts, words, mentions, self._options.sample, question)
         self._in_words = in_words
 
+    @cached_property
+    def heads(self) -> list[Head]:
+        """The heads that the question's words name, `list` if there is none: words of names ask for nothing, as those of
+        the predicates `phone number` and `first name` of what the question is about."""
+        question = self._question
+        found = self._words.heads_of(question)
+        if found == ["list"]:
+            return found
+        titles = [(one.start, one.stop) for one in self.mentions.entities if one.is_title(question)]
+        about = [one.name for one in self.mentions.entities]
+        about += [one for class_ in self._classes for one in self._conditions.members(self._conditions.base_of(class_))]
+        names = {name for one in about for name in self._facts.predicates(one)} | self.mentions.predicates
+        return self._words.heads_of(question, [*titles, *name_spans(question, sorted(names - UNASKED))])
+
     def candidates(self, head: Head) -> Steps[list[Candidate]]:
         """Return the candidates with a head, the likeliest first; none if the question names no start.
 
@@ -373,7 +387,7 @@ class QuerySearch:
         The list itself is first. Where literals are filters, it is a count if the question asks for that.
         """
         described = self._facts.describe([predicate]).get(predicate, Predicate(predicate, None, False, "literal"))
-        counts = self._conditions.reads_values and self._words.heads_of(self._question) == ["count"]
+        counts = self._conditions.reads_values and self.heads == ["count"]
         head: Head = "count" if counts and described.kind in ("entity", "mixed") else "list"
         query = Query(head, start.name, (Hop(predicate),))
         base = Base(start, described)
@@ -394,7 +408,7 @@ class QuerySearch:
                 query = Query("list", start.name, (Hop(predicate.name),))
                 base = Base(start, predicate)
                 ways += self._filtered(base, query, self._conditions.of(base))
-        heads = self._words.heads_of(self._question) if self._conditions.reads_values else []
+        heads = self.heads if self._conditions.reads_values else []
         if heads == ["ask"] and subject is not None:
             ways += self._values_asked(subject, predicates_of(self._facts, subject.name))
         if heads == ["list"]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import takewhile
+from typing import Literal
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InQuery, State
@@ -17,6 +18,7 @@ from refactx.engines.engine import Steps, TreeReading
 from refactx.fact import split_fact
 from refactx.selection.mentions import (
     FoldedTokens,
+    Mention,
     Mentions,
     MentionSpan,
     QueryWords,
@@ -28,18 +30,22 @@ from refactx.selection.mentions import (
     words_of,
 )
 from refactx.selection.plain import PlainChooser
+from refactx.selection.pronouns import open_pronoun
 from refactx.selection.queries import Candidate, LineScores, QuerySearch
 from refactx.selection.scores import QuestionScore
 from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.decoding import QueryGrammar
 from refactx.walks.evaluate import DEFAULT_LIMITS
-from refactx.walks.language import TERMINATOR, FactSet, Head, Query, QueryError, read_line
+from refactx.walks.language import TERMINATOR, FactSet, Query, QueryError, read_line
 from refactx.walks.sets import Limits
 from refactx.walks.values import TRUTH, bare_name
 
 TRIGGER = "Query:"
 MIN_CONFIDENCE = 4.0
 """The default of `min_confidence` in prompts and in `refactx.selection.channel.ChannelOptions`."""
+
+LONGEST_TURN = 300
+"""The most characters of an earlier turn that are looked at for names."""
 
 STEM = 5
 """Words are taken for one whose first letters are the same, so many of them."""
@@ -53,7 +59,8 @@ class QueryAnswers:
 
     `facts`: what they are answered with; `words`, `tokens`: to find what the question names; `aliases`: other names of
     predicates, by name; `score`: the likelihoods of the question; `marker`: the text before the answer; `end`: the ids that
-    end a text. `values`, `min_confidence`: as in `refactx.selection.channel.ChannelOptions`.
+    end a text. `values`, `min_confidence`: as in `refactx.selection.channel.ChannelOptions`. `earlier`: the texts of the
+    turns before the question, the latest last.
 
     `answered`: the queries that the text has.
     """
@@ -71,9 +78,13 @@ class QueryAnswers:
         end: Sequence[int],
         values: int,
         min_confidence: float,
+        earlier: Sequence[str] = (),
     ) -> None:
+        self._earlier = earlier
+        self.antecedent: Literal["none", "missing", "before"] = "none"
+        """Whether a pronoun of the question stands for something `before` it, or is `missing` that: see `spans`."""
         self.facts, self._words, self._tokens, self._question = facts, words, tokens, question
-        self._aliases, self._score, self._marker, self._end, self._values = aliases, score, marker, tuple(end), values
+        self._aliases, self._score, self._marker, self.end, self._values = aliases, score, marker, tuple(end), values
         self.min_confidence = min_confidence
         self._mentions: Mentions | None = None
         self._spans: Sequence[MentionSpan] | None = None
@@ -81,10 +92,10 @@ class QueryAnswers:
 
     def begin(self, machine: Machine, trees: TreeReading) -> Steps[Sequence[int]]:
         """Return the ids of a whole text with a query; empty if facts are to be written."""
-        heads = [head for head in self.heads if head != "list"]
+        search = self.search(machine, trees)
+        heads = [head for head in search.heads if head != "list"]
         if not heads:
             return ()
-        search = self.search(machine, trees)
         found: list[Candidate] = []
         for head in heads:
             found += yield from search.candidates(head)
@@ -138,11 +149,6 @@ class QueryAnswers:
         newline = () if state.tail.endswith(b"\n") else tuple(machine.source.tokenizer.encode("\n"))
         return (*newline, *self._write(machine, answered))
 
-    @property
-    def heads(self) -> list[Head]:
-        """The heads that the question's words name; `list` if there is none."""
-        return self._words.heads_of(self._question)
-
     def objects(self, machine: Machine, state: Free) -> Sequence[int]:
         """Return the ids of an answer that lists the objects of the last facts, with their subject and property; to a
         question for yes or no, whether it names one of them.
@@ -162,10 +168,13 @@ class QueryAnswers:
         if not is_named and all(value != subject for _, _, value in found):
             return ()
         values = dict.fromkeys(bare_name(value) for one, of, value in found if (one, of) == (subject, predicate))
-        if self.heads == ["ask"]:
+        if self.search(machine, TreeReading.NONE).heads == ["ask"]:
+            known = words_of(f"{bare_name(subject)} {predicate}")
+            asks_for_any = all(word in known or self._words.is_function(word) for word in words_of(self._question))
             true = any(TRUTH.get(value.lower(), self._names(value, subject, predicate)) for value in values)
+            true = true or (asks_for_any and all(value.lower() not in TRUTH for value in values))  # "Has Ann an email?"
             values = {"yes" if true else "no": None}
-        return (*machine.source.tokenizer.encode(f"{self._marker} {'; '.join(values)}"), *self._end)
+        return (*machine.source.tokenizer.encode(f"{self._marker} {'; '.join(values)}"), *self.end)
 
     def _names(self, value: str, subject: str, predicate: str) -> bool:
         """Return whether the question has at least half of the words of an object, without those of its subject and
@@ -197,10 +206,30 @@ class QueryAnswers:
         return self._mentions
 
     def spans(self, machine: Machine) -> Sequence[MentionSpan]:
-        """Return the names at the beginning of facts that stand in the question."""
+        """Return the names at the beginning of facts that stand in the question; if it has none, or a pronoun for what it does
+        not name, then also those of the latest turn that has some, in place of that pronoun or of the first word."""
         if self._spans is None:
-            self._spans = named_spans(machine, self._tokens, self._words, self._question)
+            own = named_spans(machine, self._tokens, self._words, self._question)
+            entities = find_mentions(machine, self.facts, self._question, own).entities
+            pronoun = open_pronoun(self._question, self._things(entities), self._words.is_function)
+            place, meant = pronoun or (0, len(self._question.partition(" ")[0])), list[MentionSpan]()
+            for text in reversed(self._earlier) if pronoun or not entities else ():
+                found = named_spans(machine, self._tokens, self._words, text[:LONGEST_TURN])
+                if meant := [replace(one, start=place[0], stop=place[1]) for one in found]:
+                    break
+            if pronoun:
+                self.antecedent = "before" if meant else "missing"
+            self._spans = [*own, *meant]
         return self._spans
+
+    def _things(self, entities: Sequence[Mention]) -> list[tuple[int, int]]:
+        """Return the places in the question of what it names that is no class."""
+        ways = self.facts.names(self._words.class_of.split())
+        instances = next((self.facts.inverse_of(name) for name in ways.values()), None)
+        counts: Sequence[int] = [0] * len(entities)
+        if instances is not None:
+            counts = self.facts.counts([one.name for one in entities], instances)
+        return [(one.start, one.stop) for one, count in zip(entities, counts, strict=True) if not count]
 
     def search(self, machine: Machine, trees: TreeReading, score: QuestionScore | None = None) -> QuerySearch:
         """Return the search for candidates, given what the question names. `score`: other likelihoods of the question."""
@@ -222,7 +251,7 @@ class QueryAnswers:
     def _write(self, machine: Machine, answered: AnsweredQuery) -> Sequence[int]:
         self.answered.append(answered)
         text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self._marker} {answered.answer}"
-        return (*machine.source.tokenizer.encode(text), *self._end)
+        return (*machine.source.tokenizer.encode(text), *self.end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
