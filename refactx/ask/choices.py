@@ -21,8 +21,8 @@ from refactx.engines.engine import IdPath, Steps, TreeReading
 from refactx.engines.writer import common_length
 from refactx.fact import DESCRIPTIONS
 from refactx.selection.candidates import walk_by_facts
-from refactx.selection.queries import Candidate, line_of
 from refactx.selection.query_answers import TRIGGER, QueryAnswers
+from refactx.selection.query_lines import Candidate, line_of
 from refactx.selection.scores import QuestionScore, fact_so_far, no_fact
 from refactx.walks.language import Query
 

@@ -13,8 +13,8 @@ from refactx.fact import clean_part
 from refactx.index.index import Index
 from refactx.selection.channel import Channel
 from refactx.selection.mentions import Mentions
-from refactx.selection.queries import Candidate
 from refactx.selection.query_answers import QueryAnswers, first_answer
+from refactx.selection.query_lines import Candidate
 from refactx.walks import (
     AnsweredQuery,
     Query,

@@ -380,7 +380,8 @@ class ChannelChooser:
             return (yield from self._channel.choose(self._machine, state, reading))
         line = self._channel.lines.next_line(self._machine, state, reading.logits[0])
         if self._queries is not None and isinstance(state, Free) and self._channel.lines.is_answer(self._machine, line):
-            line = self._queries.objects(self._machine, state) or line
+            unknown = self._channel.lines.unknown_line(self._machine) if self._channel.lines.unknown else ()
+            line = self._queries.objects(self._machine, state, unknown) or line
         return Choice(line)
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:

@@ -8,7 +8,8 @@ from support.query.world import FakeScore, WorldIndex, overlap
 from refactx.ask.prompt import load_prompt
 from refactx.engines.engine import TreeReading
 from refactx.selection.mentions import widest_names
-from refactx.selection.queries import LineScores, QuerySearch
+from refactx.selection.queries import QuerySearch
+from refactx.selection.query_lines import LineScores
 
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 WORDS = load_prompt("domain").words
