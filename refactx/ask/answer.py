@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from refactx.ask.evidence import SEPARATOR, Evidence, evidence_of
 from refactx.fact import Fact, Link, LinkedFact
 from refactx.walks.answered import AnsweredQuery
 
@@ -63,9 +64,6 @@ NOT_FOUND = "(not found)"
 """What follows a fact, in the text of a model that only chats, that the index does not have."""
 FinishReason = Literal["stop", "length", "interrupted"]
 
-SEPARATOR = ";"
-"""The separator of names in an answer that lists several, as in the prompts' examples."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -81,7 +79,8 @@ class Answer:
     itself (`stop`), was cut off (`length`), or was `interrupted`. `turns_left_out`: how many earlier turns of a
     conversation the model had no room for; `queries`: the queries that the text has, with their answers. `confidence`: the
     confidence in the answer: how much likelier its query, or else its best fact, makes the question than none does, in
-    nats; None if nothing was chosen by the question. `forced_tokens`: how many ids had no alternative.
+    nats; None if nothing was chosen by the question. `forced_tokens`: how many ids had no alternative. `unknown`: whether
+    the answer is that the facts do not tell. `evidence`: what of the facts proves the answer.
     """
 
     question: str
@@ -99,34 +98,30 @@ class Answer:
     forced_tokens: int = 0
     thought: str = ""
     thought_tokens: int = 0
+    unknown: bool = False
+
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The facts of the text and of its query, each once: those that prove the answer first."""
+        return evidence_of(self.answer, self.links, self.queries, unknown=self.unknown)
 
     def to_json(self) -> dict[str, Any]:
         """Return the answer as `refactx ask --json` prints it."""
         return {
             "question": self.question,
             "answer": self.answer,
+            "unknown": self.unknown,
             "text": self.text,
             "thought": self.thought,
             "confidence": None if self.confidence is None else round(self.confidence, 3),
             "queries": [query.to_json() for query in self.queries],
-            "facts": [fact_json(fact, linked) for fact, linked in zip(self.facts, self.links, strict=True)],
+            "facts": [one.to_json() for one in self.evidence],
             "tokens": self.tokens,
             "forward_passes": self.forward_passes,
             "seconds": round(self.seconds, 3),
             "finish_reason": self.finish_reason,
             "turns_left_out": self.turns_left_out,
         }
-
-
-def fact_json(fact: Fact, linked: LinkedFact) -> dict[str, Any]:
-    """Return a fact with its ids as `refactx ask --json` and `refactx facts --all --json` print it."""
-    return {
-        "text": fact.text,
-        "subject": _link_json(linked.subject),
-        "predicate": _link_json(linked.predicate),
-        "object": _link_json(linked.object) if isinstance(linked.object, Link) else {"literal": linked.object},
-        "inverse": linked.inverse,
-    }
 
 
 def statement_url(fact: LinkedFact) -> str | None:
@@ -139,10 +134,6 @@ def statement_url(fact: LinkedFact) -> str | None:
     if not isinstance(page, Link) or page.url is None:
         return None
     return page.url if fact.predicate.id is None else f"{page.url}#{fact.predicate.id}"
-
-
-def _link_json(link: Link) -> dict[str, str | None]:
-    return {"label": link.label, "id": link.id, "url": link.url}
 
 
 _UNFINISHED = r"\s*(?:<[^<>]*>\s*){0,2}<[^<>]*>?\s*\Z"

@@ -43,13 +43,15 @@ LONGEST_PREFIX = 2000
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A question and the `ids` of its prompt; `left_out`: how many earlier turns the prompt does not have; `most`: the
-    most ids that may follow; `thought`: how many of these a thought may take, which the prompt then opens."""
+    most ids that may follow; `thought`: how many of these a thought may take, which the prompt then opens; `earlier`: the
+    texts of the turns that the prompt has."""
 
     question: str
     ids: list[int]
     left_out: int = 0
     most: int = 0
     thought: int = 0
+    earlier: tuple[str, ...] = ()
 
 
 class PromptInputs:
@@ -90,7 +92,8 @@ class PromptInputs:
         most = wanted if room is None else min(wanted, room - len(ids))
         left = min(options.think, most - min(options.max_new_tokens, most // 2)) - self._closing
         thought = max(1, left) if options.think else 0
-        return Asked(question.strip(), ids, left_out, most, thought)
+        earlier = tuple(f"{turn.question}\n{turn.answer}" for turn in history[left_out:])
+        return Asked(question.strip(), ids, left_out, most, thought, earlier)
 
     def prefix(self, system: str = "", *, think: bool = False) -> list[int]:
         """Return the ids with which nearly all prompts begin: a first token of a question may include text before it.
@@ -133,10 +136,17 @@ class Channels:
             texts.append(f"{texts[0]}\n{prompt.queries.strip()}")
         self._examples = [index.tokenizer.encode(f"{text}\n") for text in texts]
 
-    def of(self, question: str, min_confidence: float | None = None, room: int | None = None) -> Channel | None:
+    def of(
+        self,
+        question: str,
+        min_confidence: float | None = None,
+        room: int | None = None,
+        earlier: Sequence[str] = (),
+    ) -> Channel | None:
         """Return the channel of a question; None if the prompt has no examples for one.
 
-        `min_confidence`: as in `ChannelOptions`, None for the prompt's; `room`: as in `AnswerLines`.
+        `min_confidence`: as in `ChannelOptions`, None for the prompt's; `room`: as in `AnswerLines`; `earlier`: the texts of
+        the turns before it, the latest last.
         """
         if not self._prompt.channel.strip():
             return None
@@ -165,6 +175,7 @@ class Channels:
                 end=self._end,
                 values=options.values,
                 min_confidence=options.min_confidence,
+                earlier=[clean_part(text) for text in earlier],
             )
         return channel
 
@@ -438,7 +449,7 @@ class Asker:
                 prompt=one.ids,
                 max_new_tokens=one.most,
                 thought=one.thought,
-                channel=self._channels.of(one.question, options.min_confidence, one.most - one.thought)
+                channel=self._channels.of(one.question, options.min_confidence, one.most - one.thought, one.earlier)
                 if options.uses_channel and not free and self._channels
                 else None,
                 queries=None if free or self._queries is None else replace(self._queries, answered=[]),
@@ -448,7 +459,8 @@ class Asker:
         writer, done = self._writer if options.num_beams == 1 else self._beam_writer, 0
         try:
             for one, order, text in zip(asked, orders, writer.write(orders, writing, at_once), strict=False):
-                yield self._answer(one, text, self._finish(text, repeated), order=order)
+                answer = self._answer(one, text, self._finish(text, repeated), order=order)
+                yield answer if free else self._proven(answer)
                 done += 1
         except WritingError as failed:
             left = zip(asked[done:], failed.texts, strict=False)
@@ -514,6 +526,7 @@ class Asker:
             confidence=None if channel is None else channel.confidence,
             forced_tokens=written.forced,
         )
+        answer = replace(answer, unknown=bool(self._prompt.unknown) and answer.answer == self._prompt.unknown)
         if not linked or self._index is None:
             return answer
         try:
@@ -522,6 +535,16 @@ class Asker:
             ids = np.array([[*asked.ids, *written.ids]])
             error.partial = error.partial or Partial(ids=ids, lengths=(ids.shape[1],), facts=(written.facts,))
             raise WritingError(error, [written]) from error
+
+    def _proven(self, answer: Answer) -> Answer:
+        """Return an answer, or that it is unknown if it has no fact: with beams, and with prompts that choose nothing by the
+        question, a model may write one without."""
+        has_proof = bool(answer.facts or answer.queries) or answer.finish_reason != "stop"
+        return (
+            answer
+            if has_proof or not self._prompt.unknown
+            else replace(answer, answer=self._prompt.unknown, unknown=True)
+        )
 
     @property
     def _beam_writer(self) -> Writer:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
-from refactx.ask.answer import fact_json
+from refactx.ask.evidence import fact_json
 from refactx.errors import InputError
 from refactx.fact import Fact, Link, LinkedFact, verbalise, written_part
 from refactx.index.index import Index
@@ -52,7 +52,7 @@ class Browsed:
             "properties": [
                 {**_link(one.predicate), "inverse": one.inverse, "facts": one.facts} for one in self.properties
             ],
-            "facts": [fact_json(fact, linked) for fact, linked in self.facts],
+            "facts": [fact_json(fact.text, linked) for fact, linked in self.facts],
             "near": list(self.near),
             "resolved": None if self.resolved is None else asdict(self.resolved),
             "truncated": self.truncated,
@@ -166,10 +166,10 @@ class Checked:
     def to_json(self) -> dict[str, Any]:
         """Return the check as a document."""
         return {
-            "fact": fact_json(self.fact, self.linked),
+            "fact": fact_json(self.fact.text, self.linked),
             "span": [self.start, self.stop],
             "exists": self.exists,
-            "nearest": [fact_json(fact, linked) for fact, linked in self.nearest],
+            "nearest": [fact_json(fact.text, linked) for fact, linked in self.nearest],
         }
 
 

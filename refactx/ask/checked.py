@@ -182,9 +182,18 @@ class CheckedAsker:
             )
             messages += [{"role": "assistant", "content": text}, {"role": "user", "content": objection}]
         facts, written = tuple(one.fact for one in reviewed.right), "".join(piece.text for piece in reviewed.pieces)
+        said = final_answer(written, self._prompt.marker, facts, "")
+        if not (free or facts or stopped or reply.is_cut or said == self._prompt.unknown) and self._prompt.unknown:
+            said, line = (
+                self._prompt.unknown,
+                f"\n{self._prompt.marker} {self._prompt.unknown}",
+            )  # no fact proves another
+            reviewed.pieces.append(TextPiece(line))
+            written += line
         answer = Answer(
             question=question.strip(),
-            answer=final_answer(written, self._prompt.marker, facts, ""),
+            answer=said,
+            unknown=bool(said) and said == self._prompt.unknown,
             text=written,
             facts=facts,
             links=tuple(one.linked for one in reviewed.right),

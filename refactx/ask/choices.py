@@ -21,8 +21,8 @@ from refactx.engines.engine import IdPath, Steps, TreeReading
 from refactx.engines.writer import common_length
 from refactx.fact import DESCRIPTIONS
 from refactx.selection.candidates import walk_by_facts
-from refactx.selection.queries import Candidate, line_of
 from refactx.selection.query_answers import TRIGGER, QueryAnswers
+from refactx.selection.query_lines import Candidate, line_of
 from refactx.selection.scores import QuestionScore, fact_so_far, no_fact
 from refactx.walks.language import Query
 
@@ -91,12 +91,12 @@ class ChoiceMaker:
         return None
 
     def _queries(self, queries: QueryAnswers, right: Query | None, chance: random.Random) -> list[IdPath]:
-        heads = [head for head in queries.heads if head != "list"]
-        if not heads:
-            return []
         line = "" if right is None or right.head == "list" else line_of(replace(right, limit=1))
         guide = _Likeness(tuple(self._tokenizer.encode(f"{TRIGGER} {line}".rstrip())))
         search = queries.search(self._machine, TreeReading.NONE, guide)
+        heads = [head for head in search.heads if head != "list"]
+        if not heads:
+            return []
         found = [one for head in heads for one in _result(search.candidates(head))]
         spelt = [one.line for one in found if right is not None and line_of(one.query) == line]
         others = list(dict.fromkeys(one.line for one in found if line_of(one.query) != line))  # namesakes have one line

@@ -72,9 +72,14 @@ class Prompt:
         if not clean_part(question):
             raise InputError("the question is empty: ask something, in quotes")
         turns = [("system", f"{self.system.strip()}\n\n{system}" if system.strip() else self.system)]
-        for example in (*self.examples, *history):
+        for example in (*self.examples, *map(self._led, history)):
             turns += [("user", example.question), ("assistant", example.answer)]
         return [{"role": role, "content": text.strip()} for role, text in [*turns, ("user", question)]]
+
+    def _led(self, turn: Example) -> Example:
+        """Return an earlier turn in the form by which the model is led: clients send back the answer alone."""
+        is_bare = self.marker not in turn.answer and "\n" not in turn.answer.strip()
+        return Example(turn.question, f"{self.marker} {turn.answer.strip()}") if is_bare else turn
 
     def ids(
         self,

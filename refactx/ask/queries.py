@@ -13,8 +13,8 @@ from refactx.fact import clean_part
 from refactx.index.index import Index
 from refactx.selection.channel import Channel
 from refactx.selection.mentions import Mentions
-from refactx.selection.queries import Candidate
 from refactx.selection.query_answers import QueryAnswers, first_answer
+from refactx.selection.query_lines import Candidate
 from refactx.walks import (
     AnsweredQuery,
     Query,
@@ -131,13 +131,13 @@ def _run(
     def search() -> Steps[None]:
         asked = queries.search(machine, engine.trees)
         candidates: dict[Any, Candidate] = {}
-        for head in queries.heads:
+        for head in asked.heads:
             for one in (yield from asked.candidates(head)):
                 candidates.setdefault(one.query, one)
         [without] = yield from asked.likelihoods("")
         choice = QueryChoice(
             question=clean_part(question),
-            heads=tuple(queries.heads),
+            heads=tuple(asked.heads),
             mentions=asked.mentions,
             candidates=tuple(sorted(candidates.values(), key=lambda one: -one.score)),
             without=without,

@@ -86,7 +86,7 @@ def _serve_facts(
             template = prompt_for(prompt or prompt_of(given["adapter"], model), opened)
             machine = replace(engine_options_of(given, texts=1, beams=1), server=ServerOptions(model_url=model_url))
             asker, _ = asker_of(model, opened, machine, template, partial(click.echo, err=True))
-            ask = asks_alone(asker, template.unknown)
+            ask = asks_alone(asker)
         _run(fact_server(opened, ask=ask))
 
 

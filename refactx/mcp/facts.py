@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from refactx.ask.answer import fact_json, statement_url
+from refactx.ask.answer import statement_url
 from refactx.ask.browse import Browsed, Checked, browse, check_text
+from refactx.ask.evidence import Evidence, fact_json
 from refactx.english import HAS_INSTANCE, INSTANCE_OF, SUBCLASS_OF
 from refactx.errors import InputError, RefactxError
-from refactx.fact import Fact, Link, LinkedFact, verbalise
+from refactx.fact import Link, LinkedFact, verbalise
 from refactx.index.index import Index
 from refactx.lazy import require
 from refactx.mcp.serving import tool_error
-from refactx.walks import TreeFacts, answer_query, find_entity, read_line, resolve
+from refactx.walks import AnsweredQuery, TreeFacts, answer_query, find_entity, read_line, resolve
 from refactx.walks.resolve import COMPARED, namesakes
 from refactx.walks.sets import Limits
 
@@ -50,6 +51,12 @@ class Statement(TypedDict):
     object: Entity
     inverse: bool
     url: str | None
+
+
+class EvidenceStatement(Statement):
+    """A fact of an answer. `proves`: whether the answer follows from it; else it was only tried."""
+
+    proves: bool
 
 
 class Completion(TypedDict):
@@ -161,19 +168,19 @@ class FactCheck(TypedDict):
 
 
 class Answered(TypedDict):
-    """An answer with its proof. `unknown`: whether it is that the facts do not tell; `text`: all that the model wrote;
-    `queries`: the queries in it, with SPARQL and rows."""
+    """An answer with its facts, those that prove it first. `unknown`: whether it is that the facts do not tell; `text`: all
+    that the model wrote; `queries`: the queries in it, with SPARQL and rows."""
 
     answer: str
     unknown: bool
-    facts: list[Statement]
+    facts: list[EvidenceStatement]
     queries: list[dict[str, Any]]
     text: str
 
 
-def statement(fact: Fact, linked: LinkedFact) -> Statement:
-    """Return a fact as tools do."""
-    found = fact_json(fact, linked)
+def statement(text: str, linked: LinkedFact) -> Statement:
+    """Return a fact, which is written as `text`, as tools do."""
+    found = fact_json(text, linked)
     value = found["object"]
     return {
         "text": found["text"],
@@ -199,7 +206,7 @@ def statements(found: Browsed) -> Statements:
     return {
         "subject": document["subject"],
         "properties": document["properties"],
-        "facts": [statement(*pair) for pair in found.facts],
+        "facts": [statement(fact.text, linked) for fact, linked in found.facts],
         "near": document["near"],
         "resolved": document["resolved"],
         "truncated": found.truncated,
@@ -208,23 +215,22 @@ def statements(found: Browsed) -> Statements:
 
 def fact_check(found: Checked) -> FactCheck:
     """Return whether a fact exists."""
-    nearest = [statement(*pair) for pair in found.nearest]
-    return {"exists": found.exists, "fact": statement(found.fact, found.linked), "nearest": nearest}
+    nearest = [statement(fact.text, linked) for fact, linked in found.nearest]
+    return {"exists": found.exists, "fact": statement(found.fact.text, found.linked), "nearest": nearest}
 
 
 def answered(
     answer: str,
     text: str,
-    facts: Sequence[tuple[Fact, LinkedFact]],
-    queries: Sequence[dict[str, Any]],
+    evidence: Sequence[Evidence],
+    queries: Sequence[AnsweredQuery],
     *,
     unknown: bool,
 ) -> Answered:
-    """Return an answer. `facts`: those in its text, each once."""
-    known = {fact.text: statement(fact, linked) for fact, linked in facts}
-    return {
-        "answer": answer, "unknown": unknown, "facts": list(known.values()), "queries": list(queries), "text": text,
-    }  # fmt: skip
+    """Return an answer."""
+    facts: list[EvidenceStatement] = [{**statement(one.text, one.fact), "proves": one.proves} for one in evidence]
+    asked = [query.to_json() for query in queries]
+    return {"answer": answer, "unknown": unknown, "facts": facts, "queries": asked, "text": text}
 
 
 def find_names(
@@ -530,8 +536,8 @@ class _Tools:
         return found
 
 
-def asks_alone(asker: "Asker | CheckedAsker", unknown: str) -> Ask:
-    """Return what answers questions by an asker, in threads. `unknown`: its answer if the facts do not tell."""
+def asks_alone(asker: "Asker | CheckedAsker") -> Ask:
+    """Return what answers questions by an asker, in threads."""
 
     async def ask(question: str) -> Answered:
         ended = Event()
@@ -539,10 +545,7 @@ def asks_alone(asker: "Asker | CheckedAsker", unknown: str) -> Ask:
             found = await in_thread(partial(asker.ask, question, cancelled=ended.is_set))
         finally:
             ended.set()
-        facts = list(zip(found.facts, found.links, strict=True))
-        queries = [query.to_json() for query in found.queries]
-        is_unknown = bool(unknown) and found.answer == unknown
-        return answered(found.answer, found.text, facts, queries, unknown=is_unknown)
+        return answered(found.answer, found.text, found.evidence, found.queries, unknown=found.unknown)
 
     return ask
 

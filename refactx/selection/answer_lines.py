@@ -38,6 +38,15 @@ class AnswerLines:
         self._min_confidence, self._room = min_confidence, room
         self.evidence: dict[IdPath, float] = {}
 
+    def first_line(self, machine: Machine) -> Sequence[int]:
+        """Return the ids with which a text begins, a fact's: an answer without one would be made up, as models do that read
+        bare answers before the question. Empty if the answer without proof is the model's."""
+        return tuple(machine.source.tokenizer.encode(machine.source.trigger)) if self._marker and self.unknown else ()
+
+    def unknown_line(self, machine: Machine) -> Sequence[int]:
+        """Return the ids of the answer that no fact tells it."""
+        return tuple(machine.source.tokenizer.encode(f"{self._marker} {self.unknown}"))
+
     def after_fact(self, machine: Machine, state: State) -> Sequence[int]:
         """Return the ids directly after a fact: another one of its subject and property begins, if one is left, or the line
         ends."""
@@ -94,14 +103,13 @@ class AnswerLines:
         is_cut = len(machine.trigger.tail(state.tail + b".")) == len(state.tail)
         if is_cut or not state.tail.isspace() or not state.tail.endswith(b"\n"):
             return ()
-        texts = machine.source.trigger, self._marker, f"{self._marker} {self.unknown}"
-        fact, answer, unknown = (machine.source.tokenizer.encode(text) for text in texts)
+        fact, answer = (machine.source.tokenizer.encode(text) for text in (machine.source.trigger, self._marker))
         if _has_facts_left(machine, state.facts, ()) and self.fits(machine, state.facts, 1):
             if fact[0] == answer[0]:
                 return ()
             if float(logits[fact[0]] - logits[answer[0]]) > self._again:
                 return fact
-        return answer if self._is_answered(machine, state) else unknown
+        return answer if self._is_answered(machine, state) else self.unknown_line(machine)
 
     def fits(self, machine: Machine, facts: Sequence[Written], more: int) -> bool:
         """Return whether there is room for so many more facts and the answer, each as long as the longest so far; half of

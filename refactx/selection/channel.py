@@ -209,6 +209,8 @@ class Channel:
         least = max(one.score for one in meant) - self._options.doubtful
         named = max((one.score for one in meant if one.subject.is_named), default=-math.inf)
         least_unnamed = max(least, named - self._options.unnamed) if is_first else least
+        if is_first and self.queries is not None and self.queries.antecedent == "before" and named > -math.inf:
+            least_unnamed = math.inf
         return [one for one in meant if one.score >= (least if one.subject.is_named else least_unnamed)]
 
     def _best_property(
@@ -366,14 +368,20 @@ class ChannelChooser:
     def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         has_begun, self._has_begun, self._trees = self._has_begun, True, reading.trees
         if self._queries is not None and not has_begun and isinstance(state, Free):
+            self._queries.spans(self._machine)
+            if self._queries.antecedent == "missing" and self._channel.lines.unknown:
+                return Choice((*self._channel.lines.unknown_line(self._machine), *self._queries.end))
             whole = yield from self._queries.begin(self._machine, reading.trees)
             if whole:
                 return Choice(whole)
+        if not has_begun and isinstance(state, Free):
+            return Choice(self._channel.lines.first_line(self._machine))
         if isinstance(state, InFact) and self.decides(state):
             return (yield from self._channel.choose(self._machine, state, reading))
         line = self._channel.lines.next_line(self._machine, state, reading.logits[0])
         if self._queries is not None and isinstance(state, Free) and self._channel.lines.is_answer(self._machine, line):
-            line = self._queries.objects(self._machine, state) or line
+            unknown = self._channel.lines.unknown_line(self._machine) if self._channel.lines.unknown else ()
+            line = self._queries.objects(self._machine, state, unknown) or line
         return Choice(line)
 
     def following(self, state: State, at_fact_end: bool) -> Steps[Sequence[int]]:

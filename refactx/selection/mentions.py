@@ -8,7 +8,7 @@ Accents may be left out, except those of letters that the tokenizer cuts into by
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +18,7 @@ from typing import Any, Self
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath
+from refactx.english import plural
 from refactx.entity_ids import is_wikidata_property
 from refactx.selection.candidates import NamedEntity, entities_of_name, walk_by_facts
 from refactx.walks.language import HEADS, OPERATORS, FactSet, Head, Operator
@@ -140,6 +141,7 @@ def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
             yield from (_Span(start, stop, one) for one in texts)
             if question[stop : stop + 1] == ".":  # `Martin L. King Jr.`
                 yield from (_Span(start, stop + 1, one + ".") for one in texts if not one.endswith("."))
+            yield _Span(start, stop, plural(text))  # a table is called `products`
             for ending, singular in _PLURAL:
                 if text.endswith(ending) and len(word.group()) > len(ending) + 2:
                     yield _Span(start, stop, text.removesuffix(ending) + singular)
@@ -220,13 +222,26 @@ class QueryWords:
             raise ValueError(f"its [words] has {error.pattern!r}, which is no regular expression: {error}") from error
         return words
 
-    def heads_of(self, question: str) -> list[Head]:
+    def heads_of(self, question: str, names: Sequence[tuple[int, int]] = ()) -> list[Head]:
         """Return the heads that a question's words name, in the order of the table; `list` if there is none.
 
-        >>> QueryWords(heads={"count": ["how many"]}).heads_of("How many nicknames does Louisiana have?")
+        `names`: half-open ranges of names in the question, whose words ask for nothing.
+
+        >>> words = QueryWords(heads={"count": ["how many", "number of"]})
+        >>> words.heads_of("How many nicknames does Louisiana have?")
         ['count']
+        >>> words.heads_of("What is the phone number of Ann?", [(12, 24)])
+        ['list']
         """
-        found = [head for head, patterns in self._heads.items() if any(one.search(question) for one in patterns)]
+        found = [
+            head
+            for head, patterns in self._heads.items()
+            if any(
+                all(one.end() <= start or stop <= one.start() for start, stop in names)
+                for pattern in patterns
+                for one in pattern.finditer(question)
+            )
+        ]
         return found or ["list"]
 
     def operators_of(self, question: str) -> list[Operator]:
@@ -271,6 +286,23 @@ def words_of(text: str) -> list[str]:
 
 def _singular(word: str) -> str:
     return re.sub(r"(?<=[xs])es$|(?<=[^\Ws])s$", "", fold(word))
+
+
+def name_spans(question: str, names: Iterable[str]) -> list[tuple[int, int]]:
+    """Return the half-open ranges of names in a question, in any case and number, however they are cut into words.
+
+    >>> name_spans("What are the phone numbers of Ann?", ["phone number", "phoneNumber", "email", "number of phones"])
+    [(13, 26), (13, 26)]
+    """
+    places = [one.span() for one in re.finditer(r"\w+", question)]
+    words, found = [_singular(question[start:stop]) for start, stop in places], list[tuple[int, int]]()
+    for name in names:
+        own = re.findall(r"\w+", name)
+        wanted = "".join(map(_singular, own))
+        for first, last in combinations(range(len(words) + 1), 2) if wanted else ():
+            if last - first <= 2 * len(own) + 1 and "".join(words[first:last]) == wanted:
+                found.append((places[first][0], places[last - 1][1]))
+    return found
 
 
 class ValueSpans:
@@ -333,6 +365,11 @@ class Mention:
         """Whether words of the question name it (`unnamed`)."""
         return self.start >= 0
 
+    def is_title(self, question: str) -> bool:
+        """Whether the question spells it as a name, or in small letters alone: `the last samurai`, no `most` of `Most`."""
+        text = question[self.start : self.stop]
+        return self.called[:1].isupper() and (text in self.called or (question.islower() and " " in text))
+
     def is_apart(self, other: "Mention") -> bool:
         """Return whether two mentions have no word in common."""
         return self.stop <= other.start or other.stop <= self.start
@@ -352,11 +389,49 @@ class Mentions:
     numbers: Sequence[str]
 
 
-def named_spans(machine: Machine, tokens: FoldedTokens, words: QueryWords, question: str) -> list[MentionSpan]:
-    """Return the mention spans of a question at the beginning of facts, without its function words."""
-    question = question.replace("_", " ")
-    spans = find_mention_spans(machine, machine.begin(0), tokens, question)
-    return [span for span in spans if not words.is_function(question[span.start : span.stop])]
+def named_spans(
+    machine: Machine, tokens: FoldedTokens, words: QueryWords, question: str, facts: FactSet
+) -> list[MentionSpan]:
+    """Return the mention spans of a question at the beginning of facts, without its function words.
+
+    The singular in a question names a class that is called by its plural, as tables are, if it names nothing else.
+    """
+    question, start = question.replace("_", " "), machine.begin(0)
+    spans = find_mention_spans(machine, start, tokens, question)
+    spans = [span for span in spans if not words.is_function(question[span.start : span.stop])]
+    plurals = {span: _name_of(machine, span.state).partition(" (")[0] for span in spans}
+    plurals = {span: name for span, name in plurals.items() if _is_plural(name, question[span.start : span.stop])}
+    others = {(span.start, span.stop) for span in spans if span not in plurals}
+    found = {
+        span: [
+            _name_of(machine, one.state)
+            for one in entities_of_name(machine, start, span.ids, span.state, MOST_ENTITIES)
+        ]
+        for span in plurals
+        if (span.start, span.stop) not in others
+    }
+    classes = classes_among(facts, words, sorted({name for names in found.values() for name in names}))
+    return [span for span in spans if span not in plurals or not classes.isdisjoint(found.get(span, ()))]
+
+
+def _is_plural(name: str, text: str) -> bool:
+    return fold(name) != fold(text) and fold(name) == plural(fold(text))
+
+
+def class_predicates(facts: FactSet, words: QueryWords) -> tuple[str | None, str | None, str | None]:
+    """Return the predicates from a thing to its class, from a class to a wider one, and from a class to its things, by name;
+    None for what the index does not have."""
+    ways = words.class_of.split(), words.subclass_of.split()
+    names = facts.names([id_ for ids in ways for id_ in ids])
+    class_of, wider = (next((names[id_] for id_ in ids if id_ in names), None) for ids in ways)
+    return class_of, wider, None if class_of is None else facts.inverse_of(class_of)
+
+
+def classes_among(facts: FactSet, words: QueryWords, names: Sequence[str]) -> set[str]:
+    """Return those of some names of entities that are classes and have things."""
+    *_, instances = class_predicates(facts, words) if names else (None,)
+    counts = facts.counts(names, instances) if instances is not None else ()
+    return {name for name, count in zip(names, counts, strict=False) if count}
 
 
 def find_mentions(machine: Machine, facts: FactSet, question: str, spans: Sequence[MentionSpan]) -> Mentions:

@@ -7,23 +7,27 @@ for the sets of superlatives it is begun, for a sample.
 """
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, islice, product
-from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from refactx.engines.engine import Steps, TreeReading
+from refactx.engines.engine import Steps
 from refactx.entity_ids import is_wikidata_property
 from refactx.fact import ALIAS_OF, DESCRIPTIONS
-from refactx.selection.mentions import Mention, Mentions, QueryWords, ValueSpans, unnamed
-from refactx.selection.scores import QuestionScore
-from refactx.tokenizer import FactTokenizer
-from refactx.walks.language import FactSet, Head, Hop, Operator, OrderBy, Predicate, Query, WalkFilter, write_line
+from refactx.selection.mentions import (
+    Mention,
+    Mentions,
+    QueryWords,
+    ValueSpans,
+    class_predicates,
+    name_spans,
+    unnamed,
+)
+from refactx.selection.query_lines import Candidate, LineScores, Way, line_of
+from refactx.walks.language import FactSet, Head, Hop, Operator, OrderBy, Predicate, Query, WalkFilter
 from refactx.walks.sets import Limits
 from refactx.walks.values import TRUTH, bare_name, parse_quantity, parse_time
 
@@ -55,15 +59,6 @@ class SearchOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A query, how the question's examples would write it (`line`), and its score in nats."""
-
-    query: Query
-    line: str
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
 class Base:
     """A start and a predicate of it, the set that they lead to, with the score of that in nats."""
 
@@ -84,6 +79,9 @@ WIDER = 6
 
 WAYS = 4
 """The most predicates that lead to one entity."""
+
+BETWEEN = 10
+"""How many things between two others are looked at."""
 
 PAIRS = 8
 """The most pairs of filters of a set."""
@@ -111,14 +109,12 @@ class Conditions:
     def __init__(self, facts: FactSet, words: QueryWords, mentions: Mentions, sample: int, question: str = "") -> None:
         self._facts, self._mentions, self._sample = facts, mentions, sample
         self._spans, self._by_values = ValueSpans(words, question), dict[tuple[str, str], list[Condition]]()
-        ways = words.class_of.split(), words.subclass_of.split()
-        names = facts.names([id_ for ids in ways for id_ in ids])
-        self._class_of, self._wider = (next((names[id_] for id_ in ids if id_ in names), None) for ids in ways)
-        self.instances = None if self._class_of is None else facts.inverse_of(self._class_of)
+        self._class_of, self._wider, self.instances = class_predicates(facts, words)
         """The predicate from a class to what it is the class of; None if the index has none."""
         self.class_ways = {self._class_of, self._wider, self.instances} - {None}
         """The predicates between things and classes."""
-        self.reads_values = self.instances is not None and not any(is_wikidata_property(id_) for id_ in names)
+        names = facts.names([*words.class_of.split(), *words.subclass_of.split()])
+        self.reads_values = self.instances is not None and not any(map(is_wikidata_property, names))
 
     def of(self, base: Base) -> list[Condition]:
         """Return the filters that some member of a set matches."""
@@ -163,6 +159,11 @@ class Conditions:
     def base_of(self, class_: Mention, score: float = 0.0) -> Base:
         """Return the members of a class."""
         return Base(class_, Predicate(self.instances or "", None, True, "entity"), score)
+
+    def are_of(self, names: Sequence[str], class_: str) -> bool:
+        """Return whether some entity is of a class, or of a part of it."""
+        direct = (one for _, one in self._facts.objects(names, self._class_of or ""))
+        return class_ in direct or bool(self._of_class(names, class_))
 
     def of_values(self, base: Base) -> list[Condition]:
         """Return the filters by literals that some member of a set has, and that words of the question name which name no
@@ -263,70 +264,6 @@ class Conditions:
         return [member for _, member in islice(pairs, self._sample)]
 
 
-class Way(NamedTuple):
-    """A query that is to be scored, its line, and its prior in nats."""
-
-    query: Query
-    line: str
-    prior: float
-
-
-@dataclass(frozen=True, slots=True)
-class LineScores:
-    """The likelihoods of one question after query lines.
-
-    `question`: the likelihoods of the question after the examples and a text; `trees`: how the engine reads trees;
-    `trigger`: the text before a query.
-    """
-
-    tokenizer: FactTokenizer
-    question: QuestionScore
-    trees: TreeReading
-    trigger: str
-
-    def likelihoods(
-        self,
-        lines: Sequence[str],
-        priors: Sequence[float] = (),
-        hopeless: float = math.inf,
-        least: float = -math.inf,
-    ) -> Steps[NDArray[np.float64]]:
-        """Return log p(question | examples, line) with its prior, float64[lines].
-
-        Lines that are more than `hopeless` below the best after a quarter of the question get minus infinity, and so do
-        those that do not have more than `least`.
-        """
-        texts = [tuple(self.tokenizer.encode(f"{self.trigger} {line}".rstrip())) for line in lines]
-        own = np.array(priors) if priors else np.zeros(len(lines))
-        return (yield from self.question.likelihoods(texts, self.trees, own, hopeless, least)) + own
-
-    def rank(self, ways: Iterable[Way], hopeless: float = math.inf, least: float = -math.inf) -> Steps[list[Candidate]]:
-        """Return queries with their scores, the likeliest first: without hopeless ones, those of more than `least`."""
-        some = list(ways)
-        if not some:
-            return []
-        scores = yield from self.likelihoods([one.line for one in some], [one.prior for one in some], hopeless, least)
-        found = [Candidate(one.query, one.line, float(score)) for one, score in zip(some, scores, strict=True)]
-        return sorted((one for one in found if one.score > -math.inf), key=lambda one: -one.score)
-
-
-def line_of(query: Query, *mentions: Mention) -> str:
-    """Return the line of a query as examples have it: without descriptions, and with the question's own names.
-
-    Examples have no closures either: `which <instance of> <film>` is what a reader says.
-    """
-    called = {one.name: one.called for one in mentions}
-
-    def short(name: str) -> str:
-        return called.get(name, bare_name(name))
-
-    which = tuple(
-        WalkFilter(tuple(Hop(hop.predicate) for hop in one.hops if hop.closure != "*"), one.operator, short(one.value))
-        for one in query.which
-    )
-    return write_line(replace(query, start=short(query.start), which=which))
-
-
 CLASSES = 3
 """How many classes are tried for a question that names none, those with most members."""
 
@@ -351,8 +288,22 @@ class QuerySearch:
     ) -> None:
         self._facts, self._words, self._question, self.mentions = facts, words, question, mentions
         self._scores, self._options, self._widest = scores, options or SearchOptions(), widest
-        self._conditions = Conditions(facts, words, mentions, self._options.sample, question)
+        self.conditions = Conditions(facts, words, mentions, self._options.sample, question)
         self._in_words = in_words
+
+    @cached_property
+    def heads(self) -> list[Head]:
+        """The heads that the question's words name, `list` if there is none: words of names ask for nothing, as those of
+        the predicates `phone number` and `first name` of what the question is about."""
+        question = self._question
+        found = self._words.heads_of(question)
+        if found == ["list"]:
+            return found
+        titles = [(one.start, one.stop) for one in self.mentions.entities if one.is_title(question)]
+        about = [one.name for one in self.mentions.entities]
+        about += [one for class_ in self.classes for one in self.conditions.members(self.conditions.base_of(class_))]
+        names = {name for one in about for name in self._facts.predicates(one)} | self.mentions.predicates
+        return self._words.heads_of(question, [*titles, *name_spans(question, sorted(names - UNASKED))])
 
     def candidates(self, head: Head) -> Steps[list[Candidate]]:
         """Return the candidates with a head, the likeliest first; none if the question names no start.
@@ -373,11 +324,11 @@ class QuerySearch:
         The list itself is first. Where literals are filters, it is a count if the question asks for that.
         """
         described = self._facts.describe([predicate]).get(predicate, Predicate(predicate, None, False, "literal"))
-        counts = self._conditions.reads_values and self._words.heads_of(self._question) == ["count"]
+        counts = self.conditions.reads_values and self.heads == ["count"]
         head: Head = "count" if counts and described.kind in ("entity", "mixed") else "list"
         query = Query(head, start.name, (Hop(predicate),))
         base = Base(start, described)
-        return [Way(query, line_of(query, start), 0.0), *self._filtered(base, query, self._conditions.of(base))]
+        return [Way(query, line_of(query, start), 0.0), *self._filtered(base, query, self.conditions.of(base))]
 
     def of_class(self, subject: Mention | None = None) -> list[Way]:
         """Return lists with a filter, if the question names a class and another entity: from each start that it names
@@ -386,21 +337,21 @@ class QuerySearch:
         Where literals are filters, also those of the members of a class; of a question for yes or no, whether `subject` has
         one of them.
         """
-        classes, ways = self._classes, list[Way]()
+        classes, ways = self.classes, list[Way]()
         for start in self.mentions.entities:
             if not any(one.is_named and one.is_apart(start) and one.name != start.name for one in classes):
                 continue
             for predicate in predicates_of(self._facts, start.name):
                 query = Query("list", start.name, (Hop(predicate.name),))
                 base = Base(start, predicate)
-                ways += self._filtered(base, query, self._conditions.of(base))
-        heads = self._words.heads_of(self._question) if self._conditions.reads_values else []
+                ways += self._filtered(base, query, self.conditions.of(base))
+        heads = self.heads if self.conditions.reads_values else []
         if heads == ["ask"] and subject is not None:
             ways += self._values_asked(subject, predicates_of(self._facts, subject.name))
         if heads == ["list"]:
-            for base in map(self._conditions.base_of, classes):
+            for base in map(self.conditions.base_of, classes):
                 query = Query("list", base.start.name, (Hop(base.predicate.name),))
-                ways += self._filtered(base, query, self._conditions.of_values(base))
+                ways += self._filtered(base, query, self.conditions.of_values(base))
             for start in self.mentions.entities:
                 for predicate in predicates_of(self._facts, start.name) if self.mentions.numbers else ():
                     query = Query("list", start.name, (Hop(predicate.name),))
@@ -408,10 +359,41 @@ class QuerySearch:
         unique = {one.query: one for one in ways}.values()
         return [one._replace(prior=one.prior + self._of_words(one.query)) for one in unique]
 
+    @cached_property
+    def asked_class(self) -> Mention | None:
+        """The class of which the question asks which, what or how many, where literals are filters; None without one."""
+        for one in self.classes if self.conditions.reads_values else ():
+            before = re.findall(r"\w+", self._question[: max(one.start, 0)].lower())
+            if before[-1:] in (["which"], ["what"], ["many"]):
+                return one
+        return None
+
+    def is_asked_class(self, names: Sequence[str]) -> bool:
+        """Return whether one of some things is of the class that is asked for."""
+        return self.asked_class is not None and self.conditions.are_of(names, self.asked_class.name)
+
+    def by_two(self, start: Mention) -> list[Way]:
+        """Return the sets of the class that is asked for to which a thing leads by two predicates, of which the first leads to
+        others: the departments whose members have an expertise."""
+        facts, conditions, ways, asked = self._facts, self.conditions, list[Way](), self.asked_class
+        if asked is None or asked.name == start.name or self.heads not in (["list"], ["count"]):
+            return []
+        for base in [Base(start, one) for one in predicates_of(facts, start.name)]:
+            members = conditions.members(base)[:BETWEEN]
+            if base.predicate.name in conditions.class_ways or conditions.are_of(members, asked.name):
+                continue
+            names = {name for member in members for name in facts.predicates(member)} - UNASKED
+            for name in sorted(names - {*conditions.class_ways, facts.inverse_of(base.predicate.name)}):
+                ends = [end for _, end in islice(facts.objects(members, name), BETWEEN)]
+                if ends and conditions.are_of(ends, asked.name):
+                    query = Query(self.heads[0], start.name, (Hop(base.predicate.name), Hop(name)))
+                    ways.append(Way(query, line_of(query, start), self._of_words(query) - self._options.filter))
+        return ways
+
     def _of_words(self, query: Query) -> float:
         """Return what the words of the question say of the predicates of a query, in nats."""
         hops = [*query.hops, *(hop for one in query.which for hop in one.hops)]
-        ways = self._conditions.class_ways
+        ways = self.conditions.class_ways
         return max((self._in_words(hop.predicate) for hop in hops if hop.predicate not in ways), default=0.0)
 
     def likelihoods(self, *lines: str) -> Steps[list[float]]:
@@ -429,14 +411,14 @@ class QuerySearch:
     # --- Starts and predicates
 
     @cached_property
-    def _classes(self) -> list[Mention]:
+    def classes(self) -> list[Mention]:
         """The classes with several members that the question names; if it names none and literals are filters, the largest."""
-        instances, entities = self._conditions.instances, self.mentions.entities
+        instances, entities = self.conditions.instances, self.mentions.entities
         if instances is None:
             return []
         counts = [self._facts.counts([one.name], instances)[0] for one in entities]
         named = [one for one, count in zip(entities, counts, strict=True) if count > 1]
-        if named or not self._conditions.reads_values:
+        if named or not self.conditions.reads_values:
             return named
         names = self._widest()
         sizes = {
@@ -446,10 +428,10 @@ class QuerySearch:
 
     def _class_bases(self, head: Head) -> Steps[list[Base]]:
         """Return the members of classes, those of the likeliest class first."""
-        instances, starts = self._conditions.instances, self._classes
+        instances, starts = self.conditions.instances, self.classes
         lines = [f"{head} <{one.called}> <{instances}>" for one in starts]
         scores = (yield from self._scores.likelihoods(lines, [self._prior(one) for one in starts])).tolist()
-        found = [self._conditions.base_of(start, score) for start, score in zip(starts, scores, strict=True)]
+        found = [self.conditions.base_of(start, score) for start, score in zip(starts, scores, strict=True)]
         return sorted(found, key=lambda one: -one.score)
 
     def _bases(self, head: Head) -> Steps[list[Base]]:
@@ -466,7 +448,7 @@ class QuerySearch:
             pairs = [(start, one) for start, one in pairs if one.kind in ("entity", "mixed")]
         pairs = [(start, one) for start, one in pairs if self._is_named(one)] or pairs
         single = frozenset[tuple[Mention, Predicate]]()
-        if head == "count" and self._conditions.reads_values:
+        if head == "count" and self.conditions.reads_values:
             single = frozenset(pair for pair in pairs if self._facts.counts([pair[0].name], pair[1].name)[0] == 1)
             pairs = [pair for pair in pairs if pair not in single or pair[1].kind != "text"]
         if not pairs:
@@ -490,7 +472,7 @@ class QuerySearch:
     def _sets(self, head: Head) -> Steps[list[Candidate]]:
         found: list[Candidate] = []
         bases = (yield from self._bases(head))[: self._options.bases]
-        if self._conditions.reads_values:
+        if self.conditions.reads_values:
             known = {(one.start.name, one.predicate.name) for one in bases}
             classes = yield from self._class_bases(head)
             bases += [one for one in classes if (one.start.name, one.predicate.name) not in known]
@@ -498,13 +480,13 @@ class QuerySearch:
             query = Query(_head_for(head, base.predicate), base.start.name, (Hop(base.predicate.name),))
             if query.head != "list" or not self._facts.is_hub(base.start.name, base.predicate.name):
                 found.append(Candidate(query, line_of(query, base.start), base.score))
-            found += yield from self._scores.rank(self._filtered(base, query, self._conditions.of(base)))
+            found += yield from self._scores.rank(self._filtered(base, query, self.conditions.of(base)))
         return found
 
     def _filtered(self, base: Base, query: Query, conditions: Sequence[Condition]) -> list[Way]:
         """Return the queries that a query becomes by filters with other entities that the question names."""
         ways: list[Way] = []
-        for some in (*((one,) for one in conditions), *self._conditions.pairs(conditions)):
+        for some in (*((one,) for one in conditions), *self.conditions.pairs(conditions)):
             named = [one.mention for one in some]
             narrow = replace(query, which=tuple(one.which for one in some))
             prior = self._prior(base.start, *named) - self._options.filter * len(some)
@@ -514,11 +496,11 @@ class QuerySearch:
     def _compared(self, base: Base, query: Query) -> list[Way]:
         """Return a query with filters by numbers of the question, which members have values over or under."""
         operators = [one for one in self._words.operators_of(self._question) if one in ("over", "under")]
-        if not self.mentions.numbers or not operators or not (members := self._conditions.members(base)):
+        if not self.mentions.numbers or not operators or not (members := self.conditions.members(base)):
             return []
         ways: list[Way] = []
         bounds: list[tuple[tuple[Operator, str], ...]] = [(one,) for one in product(operators, self.mentions.numbers)]
-        if len(operators) > 1 and len(self.mentions.numbers) > 1 and self._conditions.reads_values:
+        if len(operators) > 1 and len(self.mentions.numbers) > 1 and self.conditions.reads_values:
             least, *_, most = sorted(self.mentions.numbers, key=float)
             bounds.append((("over", least), ("under", most)))
         for by, share in self._measures(members):
@@ -550,9 +532,9 @@ class QuerySearch:
                     continue
                 # Questions mostly name the subject first.
                 prior = self._prior(start, other) + (start.start < other.start)
-                leading = self._conditions.leading(other.name)
+                leading = self.conditions.leading(other.name)
                 for name in [one.name for one in predicates if not one.inverse and one.id in leading]:
-                    hops = self._conditions.hops_to(name) if self._conditions.reads_values else (Hop(name),)
+                    hops = self.conditions.hops_to(name) if self.conditions.reads_values else (Hop(name),)
                     query = Query("ask", start.name, (), (WalkFilter(hops, "is", other.name),))
                     ways[query] = Way(query, line_of(query, start, other), prior)
             ways |= {one.query: one for one in self._values_asked(start, named or predicates)}
@@ -562,7 +544,7 @@ class QuerySearch:
     def _values_asked(self, start: Mention, predicates: Sequence[Predicate]) -> list[Way]:
         """Return whether a start has a literal that the question names, by predicates with which others of its class do."""
         names, ways = {one.name for one in predicates}, list[Way]()
-        for one in self._conditions.of_class_of(start):
+        for one in self.conditions.of_class_of(start):
             if one.which.hops[0].predicate in names:
                 query = Query("ask", start.name, (), (one.which,))
                 ways.append(Way(query, line_of(query, start), self._prior(start) + (start.start < one.mention.start)))
@@ -605,7 +587,7 @@ class QuerySearch:
         for base in (yield from self._ranked_sets(head)):
             ways = [
                 *self._sorted(head, base, None),
-                *(way for one in self._conditions.of(base) for way in self._sorted(head, base, one)),
+                *(way for one in self.conditions.of(base) for way in self._sorted(head, base, one)),
             ]
             found += yield from self._scores.rank(ways, self._options.hopeless)
         return found
@@ -621,7 +603,7 @@ class QuerySearch:
     def _sorted(self, head: Head, base: Base, condition: Condition | None) -> list[Way]:
         """Return the queries for the first of a set, maybe with a filter, by all that its members can be sorted by."""
         filters = () if condition is None else (condition.which,)
-        members = self._conditions.scanned(base, self._options.scanned) if condition is None else condition.members
+        members = self.conditions.scanned(base, self._options.scanned) if condition is None else condition.members
         named = (base.start,) if condition is None else (base.start, condition.mention)
         prior = self._prior(*named) - self._options.filter * len(filters)
         ways: list[Way] = []
@@ -646,7 +628,7 @@ class QuerySearch:
             if is_sortable:
                 found.append((OrderBy(name), counts[name] / len(members)))
             elif one.name in self.mentions.predicates or (
-                self._conditions.reads_values
+                self.conditions.reads_values
                 and one.kind in ("entity", "mixed")
                 and max(self._facts.counts(members, one.name)) > 1
             ):

@@ -5,21 +5,25 @@ what it is about. A list that is longer than the facts that are written, or that
 its first fact. The answer after a query is the query's result: the model has no part in it.
 """
 
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import takewhile
+from typing import Literal
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InQuery, State
 from refactx.engines.engine import Steps, TreeReading
+from refactx.english import plural
 from refactx.fact import split_fact
 from refactx.selection.mentions import (
     FoldedTokens,
     Mentions,
     MentionSpan,
     QueryWords,
+    classes_among,
     find_mentions,
     fold,
     named_spans,
@@ -28,18 +32,23 @@ from refactx.selection.mentions import (
     words_of,
 )
 from refactx.selection.plain import PlainChooser
-from refactx.selection.queries import Candidate, LineScores, QuerySearch
+from refactx.selection.pronouns import open_pronoun
+from refactx.selection.queries import QuerySearch
+from refactx.selection.query_lines import Candidate, LineScores
 from refactx.selection.scores import QuestionScore
 from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.decoding import QueryGrammar
 from refactx.walks.evaluate import DEFAULT_LIMITS
-from refactx.walks.language import TERMINATOR, FactSet, Head, Query, QueryError, read_line
+from refactx.walks.language import TERMINATOR, FactSet, Query, QueryError, read_line
 from refactx.walks.sets import Limits
 from refactx.walks.values import TRUTH, bare_name
 
 TRIGGER = "Query:"
 MIN_CONFIDENCE = 4.0
 """The default of `min_confidence` in prompts and in `refactx.selection.channel.ChannelOptions`."""
+
+LONGEST_TURN = 300
+"""The most characters of an earlier turn that are looked at for names."""
 
 STEM = 5
 """Words are taken for one whose first letters are the same, so many of them."""
@@ -53,7 +62,8 @@ class QueryAnswers:
 
     `facts`: what they are answered with; `words`, `tokens`: to find what the question names; `aliases`: other names of
     predicates, by name; `score`: the likelihoods of the question; `marker`: the text before the answer; `end`: the ids that
-    end a text. `values`, `min_confidence`: as in `refactx.selection.channel.ChannelOptions`.
+    end a text. `values`, `min_confidence`: as in `refactx.selection.channel.ChannelOptions`. `earlier`: the texts of the
+    turns before the question, the latest last.
 
     `answered`: the queries that the text has.
     """
@@ -71,9 +81,13 @@ class QueryAnswers:
         end: Sequence[int],
         values: int,
         min_confidence: float,
+        earlier: Sequence[str] = (),
     ) -> None:
+        self._earlier = earlier
+        self.antecedent: Literal["none", "missing", "before"] = "none"
+        """Whether a pronoun of the question stands for something `before` it, or is `missing` that: see `spans`."""
         self.facts, self._words, self._tokens, self._question = facts, words, tokens, question
-        self._aliases, self._score, self._marker, self._end, self._values = aliases, score, marker, tuple(end), values
+        self._aliases, self._score, self._marker, self.end, self._values = aliases, score, marker, tuple(end), values
         self.min_confidence = min_confidence
         self._mentions: Mentions | None = None
         self._spans: Sequence[MentionSpan] | None = None
@@ -81,16 +95,16 @@ class QueryAnswers:
 
     def begin(self, machine: Machine, trees: TreeReading) -> Steps[Sequence[int]]:
         """Return the ids of a whole text with a query; empty if facts are to be written."""
-        heads = [head for head in self.heads if head != "list"]
+        search = self.search(machine, trees)
+        heads = [head for head in search.heads if head != "list"]
         if not heads:
             return ()
-        search = self.search(machine, trees)
         found: list[Candidate] = []
         for head in heads:
             found += yield from search.candidates(head)
         [without] = yield from search.likelihoods("")
         yield from self._score.close()
-        answered = self._first_answer(sorted(found, key=lambda one: -one.score), without)
+        answered = self._first_answer(search, sorted(found, key=lambda one: -one.score), without)
         return self._write(machine, answered) if answered is not None else ()
 
     def after_fact(
@@ -112,7 +126,7 @@ class QueryAnswers:
         parts = split_fact(machine.text_of(state.facts[0].tokens).decode("utf-8", "replace"))
         if parts is None:
             return ()
-        subject, predicate, _ = parts
+        subject, predicate, value = parts
         search = self.search(machine, trees)
         known = [one for one in search.mentions.entities if one.name == subject]
         start = known[0] if known else unnamed(subject)
@@ -120,7 +134,8 @@ class QueryAnswers:
         is_count = whole.query.head == "count"  # it says what the fact says
         [count] = self.facts.counts([subject], predicate)
         is_long = count > self._values or (count > 1 and not fits(count - 1))
-        if not (narrower or others or is_count or is_long):
+        two = search.by_two(start)
+        if not (narrower or others or is_count or is_long or two):
             return ()
         words = self.in_words(predicate)
         narrower = [one._replace(prior=one.prior + words) for one in narrower]
@@ -128,24 +143,23 @@ class QueryAnswers:
         listed += words
         least = listed if confidence is None else max(listed, without + confidence)
         found = (yield from search.rank(narrower, listed)) + (yield from search.rank(others, least))[:1]
-        yield from self._score.close()
         found.sort(key=lambda one: -one.score)
+        if two:
+            is_right = search.is_asked_class([value])  # else the objects of the fact are no answer
+            found = (yield from search.rank(two, least if is_right else -math.inf))[:1] + found
+            found.sort(key=lambda one: -one.score if is_right else 0.0)
+        yield from self._score.close()
         if is_count or is_long:
             found.append(Candidate(whole.query, whole.line, least if is_count else listed))
-        answered = self._first_answer(found, without)
+        answered = self._first_answer(search, found, without)
         if answered is None:
             return ()
         newline = () if state.tail.endswith(b"\n") else tuple(machine.source.tokenizer.encode("\n"))
         return (*newline, *self._write(machine, answered))
 
-    @property
-    def heads(self) -> list[Head]:
-        """The heads that the question's words name; `list` if there is none."""
-        return self._words.heads_of(self._question)
-
-    def objects(self, machine: Machine, state: Free) -> Sequence[int]:
+    def objects(self, machine: Machine, state: Free, unknown: Sequence[int] = ()) -> Sequence[int]:
         """Return the ids of an answer that lists the objects of the last facts, with their subject and property; to a
-        question for yes or no, whether it names one of them.
+        question for yes or no, whether it names one of them. `unknown`: those of an answer if the objects say nothing.
 
         Empty if the question names neither that subject nor one that led to it: the subject may then be the answer.
         """
@@ -162,10 +176,20 @@ class QueryAnswers:
         if not is_named and all(value != subject for _, _, value in found):
             return ()
         values = dict.fromkeys(bare_name(value) for one, of, value in found if (one, of) == (subject, predicate))
-        if self.heads == ["ask"]:
+        search, named = (
+            self.search(machine, TreeReading.NONE),
+            [v for one, of, v in found if (one, of) == (subject, predicate)],
+        )
+        if search.heads == ["ask"]:
+            known = words_of(f"{bare_name(subject)} {predicate}")
+            asked = [one for one in re.findall(r"\w+", self._question) if not self._words.is_function(one)]
+            asks_for_any = all(word in known for one in asked for word in words_of(one))
             true = any(TRUTH.get(value.lower(), self._names(value, subject, predicate)) for value in values)
+            true = true or (asks_for_any and all(value.lower() not in TRUTH for value in values))  # "Has Ann an email?"
             values = {"yes" if true else "no": None}
-        return (*machine.source.tokenizer.encode(f"{self._marker} {'; '.join(values)}"), *self._end)
+        elif unknown and self._says_nothing(search, subject, predicate, named):
+            return (*unknown, *self.end)
+        return (*machine.source.tokenizer.encode(f"{self._marker} {'; '.join(values)}"), *self.end)
 
     def _names(self, value: str, subject: str, predicate: str) -> bool:
         """Return whether the question has at least half of the words of an object, without those of its subject and
@@ -197,9 +221,22 @@ class QueryAnswers:
         return self._mentions
 
     def spans(self, machine: Machine) -> Sequence[MentionSpan]:
-        """Return the names at the beginning of facts that stand in the question."""
+        """Return the names at the beginning of facts that stand in the question; if it has none, or a pronoun for what it does
+        not name, then also those of the latest turn that has some, in place of that pronoun or of the first word."""
         if self._spans is None:
-            self._spans = named_spans(machine, self._tokens, self._words, self._question)
+            own = named_spans(machine, self._tokens, self._words, self._question, self.facts)
+            entities = find_mentions(machine, self.facts, self._question, own).entities
+            classes = classes_among(self.facts, self._words, [one.name for one in entities])
+            things = [(one.start, one.stop) for one in entities if one.name not in classes]
+            pronoun = open_pronoun(self._question, things, self._words.is_function)
+            place, meant = pronoun or (0, len(self._question.partition(" ")[0])), list[MentionSpan]()
+            for text in reversed(self._earlier) if pronoun or not entities else ():
+                found = named_spans(machine, self._tokens, self._words, text[:LONGEST_TURN], self.facts)
+                if meant := [replace(one, start=place[0], stop=place[1]) for one in found]:
+                    break
+            if pronoun:
+                self.antecedent = "before" if meant else "missing"
+            self._spans = [*own, *meant]
         return self._spans
 
     def search(self, machine: Machine, trees: TreeReading, score: QuestionScore | None = None) -> QuerySearch:
@@ -214,15 +251,44 @@ class QueryAnswers:
             in_words=self.in_words,
         )
 
-    def _first_answer(self, candidates: Iterable[Candidate], without: float) -> AnsweredQuery | None:
+    def _first_answer(
+        self, search: QuerySearch, candidates: Iterable[Candidate], without: float
+    ) -> AnsweredQuery | None:
         """Return the first candidate that has an answer, up to one that tells too little."""
         confidence = ((one.query, one.score - without) for one in candidates)
-        return first_answer(takewhile(lambda one: one[1] >= self.min_confidence, confidence), self.facts)
+        likely = takewhile(lambda one: one[1] >= self.min_confidence, confidence)
+        return first_answer(likely, self.facts, is_answer=partial(self._is_answer, search))
+
+    def _is_answer(self, search: QuerySearch, answered: AnsweredQuery) -> bool:
+        """Return whether a result answers the question (`_says_nothing`)."""
+        query = answered.query
+        if query.head in ("ask", "count"):
+            return True
+        predicate = query.hops[0].predicate if query.head == "list" and len(query.hops) == 1 and not query.which else ""
+        return not self._says_nothing(search, query.start, predicate, answered.result.values)
+
+    def _says_nothing(self, search: QuerySearch, start: str, predicate: str, values: Collection[str]) -> bool:
+        """Return whether the objects of a start answer nothing: what the question itself names, unless it asks which of
+        some; its own name; or all members of a class, if the question asks for one, or for those with something.
+
+        `values`: the objects, by their names.
+        """
+        entities = search.mentions.entities
+        if values and {one.name for one in entities}.issuperset(values) and not re.search(r"\bor\b", self._question):
+            return True
+        if set(values) == {bare_name(start)} and start not in values and not self.in_words(predicate):
+            return True
+        if predicate != search.conditions.instances or len(values) < 2:
+            return False
+        own = [one for one in entities if one.name == start]
+        texts = [fold(self._question[one.start : one.stop]) for one in own]
+        others = [one for one in entities if all(map(one.is_apart, own)) and one not in search.classes]
+        return any(plural(text) != text for text in texts) or bool(others) or search.heads != ["list"]
 
     def _write(self, machine: Machine, answered: AnsweredQuery) -> Sequence[int]:
         self.answered.append(answered)
         text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self._marker} {answered.answer}"
-        return (*machine.source.tokenizer.encode(text), *self._end)
+        return (*machine.source.tokenizer.encode(text), *self.end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,15 +328,19 @@ class QueryWriter(PlainChooser):
 
 
 def first_answer(
-    queries: Iterable[tuple[Query, float]], facts: FactSet, limits: Limits = DEFAULT_LIMITS
+    queries: Iterable[tuple[Query, float]],
+    facts: FactSet,
+    limits: Limits = DEFAULT_LIMITS,
+    is_answer: Callable[[AnsweredQuery], bool] = lambda answered: True,
 ) -> AnsweredQuery | None:
     """Return the first query that has an answer, with it; None if there is none.
 
-    `queries`: the likeliest first, each with what it told. That one alone may take a scan of the index.
+    `queries`: the likeliest first, each with what it told. That one alone may take a scan of the index. `is_answer`: whether
+    a result answers what is asked.
     """
     for query, confidence in queries:
         answered = try_answer(query, facts, confidence, limits)
-        if answered is not None:
+        if answered is not None and is_answer(answered):
             return answered
         limits = replace(limits, scanned=0)
     return None

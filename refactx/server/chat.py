@@ -25,9 +25,7 @@ from refactx.server.texts import (
     Delta,
     Finished,
     ServerOptions,
-    citation,
     citations_of,
-    late_citations,
     nested,
     reasoning_of,
 )
@@ -348,16 +346,11 @@ class ChatDocuments(Documents):
             found["refactx"] = {"in_fact": True}
         if delta.fact is not None:
             found["refactx"]["fact"] = delta.fact.to_json()
-            cited = None if delta.is_reasoning else citation(delta.fact)
-            if cited is not None:
-                found["annotations"] = [nested(cited)]
         return [self._chunk(found, index)]
 
     def last(self, finished: Finished, index: int) -> list[Document]:
-        delta: Document = {"refactx": finished.to_json()}
-        if self._answer_alone or finished.thought:
-            late = late_citations(finished, answer_alone=self._answer_alone)
-            delta["annotations"] = [nested(one) for one in late]
+        cited = [nested(one) for one in citations_of(finished, answer_alone=self._answer_alone)]
+        delta: Document = {"refactx": finished.to_json(), "annotations": cited}
         calls = [
             self._chunk({"tool_calls": [{"index": number, **call.to_json()}]}, index)
             for number, call in enumerate(finished.calls)

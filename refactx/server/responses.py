@@ -21,7 +21,7 @@ from refactx.server.forms import Format
 from refactx.server.http import bad_request
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import STREAMED, Document, JsonRoute
-from refactx.server.texts import Call, Citation, Delta, Finished, citation, citations_of, late_citations, reasoning_of
+from refactx.server.texts import Call, Citation, Delta, Finished, citations_of, reasoning_of
 from refactx.server.tools import Function, Named, NamedTool, Tool
 
 
@@ -77,8 +77,7 @@ class ResponseDocuments(Documents):
         if delta.fact is not None:
             event["refactx"]["fact"] = delta.fact.to_json()
         found.append(event)
-        cited = citation(delta.fact) if delta.fact is not None and not delta.is_reasoning else None
-        return found if cited is None else [*found, self._annotation(cited)]
+        return found
 
     def last(self, finished: Finished, index: int) -> list[Document]:
         found = self._close_reasoning()
@@ -93,8 +92,7 @@ class ResponseDocuments(Documents):
 
     def _close_message(self, finished: Finished) -> list[Document]:
         found = self._open_message()
-        late = late_citations(finished, answer_alone=self._answer_alone)
-        found += [self._annotation(one) for one in late]
+        found += [self._annotation(one) for one in citations_of(finished, answer_alone=self._answer_alone)]
         part, item = self._part(self._text, self._annotations), self._message_item(self._text, self._annotations)
         return [
             *found,

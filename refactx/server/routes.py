@@ -432,9 +432,7 @@ def _asks(service: TextService) -> Callable[[str], Any]:
                     slot.release()
         if finished is None:
             raise RefactxError("the text has no end")
-        facts = [(one.fact, one.linked) for one in finished.facts]
-        queries = [query.to_json() for query in finished.queries]
-        return answered(finished.answer, finished.text, facts, queries, unknown=finished.unknown)
+        return answered(finished.answer, finished.text, finished.evidence, finished.queries, unknown=finished.unknown)
 
     return ask
 

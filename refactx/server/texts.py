@@ -16,7 +16,8 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Generic, Literal, TypeVar
 
-from refactx.ask.answer import MARKUP, fact_json, marker_start, statement_url
+from refactx.ask.answer import MARKUP, marker_start, statement_url
+from refactx.ask.evidence import Evidence, evidence_of, fact_json, parts_of
 from refactx.ask.prompt import MAX_NEW_TOKENS, THINK_WORDS
 from refactx.decoding.states import State
 from refactx.decoding.stream import FactStream, TextPiece
@@ -120,7 +121,7 @@ class CitedFact:
     def to_json(self) -> dict[str, Any]:
         """Return the fact as `refactx ask --json` prints it, with `span`, `in_thought` and `statement_url`."""
         place = {"span": [self.start, self.stop], "in_thought": self.in_thought, "statement_url": self.url}
-        return {**fact_json(self.fact, self.linked), **place}
+        return {**fact_json(self.fact.text, self.linked), **place}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,12 +244,25 @@ class Finished:
         """The answer alone, in the form that was asked for."""
         return self.answer if self.form is None else self.form
 
+    @property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The facts of the text and of its query, each once: those that prove the answer first."""
+        return evidence_of(self.answer, [one.linked for one in self.facts], self.queries, unknown=self.unknown)
+
+    @property
+    def proof(self) -> list[CitedFact]:
+        """The facts in the text that prove the answer, in the order of the text; all of them if there is none."""
+        proof = {parts_of(one.fact) for one in self.evidence if one.proves}
+        return [one for one in self.facts if not self.answer or parts_of(one.linked) in proof]
+
     def to_json(self) -> dict[str, Any]:
+        placed = {parts_of(one.linked): one for one in reversed(self.facts)}
+        found = [(one, placed.get(parts_of(one.fact), one)) for one in self.evidence]
         return {
             "answer": self.answer,
             "unknown": self.unknown,
             "confidence": None if self.confidence is None else round(self.confidence, 3),
-            "facts": [fact.to_json() for fact in self.facts],
+            "facts": [{**place.to_json(), **one.to_json()} for one, place in found],
             "queries": [query.to_json() for query in self.queries],
             "forward_passes": self.forward_passes,
             "turns_left_out": self.turns_left_out,
@@ -279,25 +293,15 @@ def nested(flat: Citation) -> Citation:
     return {"type": flat["type"], flat["type"]: {name: value for name, value in flat.items() if name != "type"}}
 
 
-def citations(facts: Sequence[CitedFact], content: str | None = None) -> list[Citation]:
-    """Return the facts of a text that have pages as flat citations.
-
-    `content`: if it is an answer alone, which the facts prove: then each stands for all of it.
-    """
-    span = None if content is None else (0, len(content))
-    return [found for fact in facts if (found := citation(fact, span)) is not None]
-
-
 def citations_of(finished: Finished, *, answer_alone: bool) -> list[Citation]:
-    """Return the citations of a text that has ended, for the content that clients get, in the order of a stream."""
-    own = [] if answer_alone else [fact for fact in finished.facts if not fact.in_thought]
-    return [*citations(own), *late_citations(finished, answer_alone=answer_alone)]
+    """Return the citations of a text that has ended: its facts that prove the answer, all of them if it has none.
 
-
-def late_citations(finished: Finished, *, answer_alone: bool) -> list[Citation]:
-    """Return the citations of facts that stand before the content, and prove all of it: none if that is empty."""
-    content = finished.content if answer_alone else finished.text
-    return citations([fact for fact in finished.facts if answer_alone or fact.in_thought], content) if content else []
+    Facts that stand before the content, which is the answer alone or follows a thought, prove all of it.
+    """
+    content, proof = finished.content if answer_alone else finished.text, finished.proof
+    inside = [citation(one) for one in proof if not (answer_alone or one.in_thought)]
+    before = [citation(one, (0, len(content))) for one in proof if answer_alone or one.in_thought]
+    return [found for found in (*inside, *(before if content else ())) if found is not None]
 
 
 def reasoning_of(finished: Finished, *, answer_alone: bool) -> str:

@@ -19,9 +19,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from refactx.ask.answer import SEPARATOR, Answer
+from refactx.ask.answer import Answer
 from refactx.ask.chat import ChatServer, ServerRole, TextModel
 from refactx.ask.chat_model import ChatModel
+from refactx.ask.evidence import SEPARATOR
 from refactx.ask.queries import QueryChoice
 from refactx.fact import Link, LinkedFact
 from refactx.index import Index

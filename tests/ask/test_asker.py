@@ -173,6 +173,7 @@ def test_the_json_of_an_answer() -> None:
     assert json.loads(json.dumps(ANSWER.to_json())) == {
         "question": ANSWER.question,
         "answer": ANSWER.answer,
+        "unknown": False,
         "text": ANSWER.text,
         "thought": "",
         "confidence": None,
@@ -184,6 +185,7 @@ def test_the_json_of_an_answer() -> None:
                 "predicate": {"label": "capital", "id": "P36", "url": f"{WIKI}Property:P36"},
                 "object": {"label": "Bern", "id": "Q70", "url": f"{WIKI}Q70"},
                 "inverse": False,
+                "proves": True,
             },
             {
                 "text": YEAR.text,
@@ -191,6 +193,7 @@ def test_the_json_of_an_answer() -> None:
                 "predicate": {"label": "inception", "id": None, "url": None},
                 "object": {"literal": "1291"},
                 "inverse": True,
+                "proves": False,
             },
         ],
         "tokens": 30,

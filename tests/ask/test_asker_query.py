@@ -10,7 +10,7 @@ from support.tiny_asker import tiny_asker
 from refactx.ask.queries import QueryChoice, choose_query
 from refactx.errors import InputError, ModelError
 from refactx.selection.mentions import Mention, Mentions
-from refactx.selection.queries import Candidate
+from refactx.selection.query_lines import Candidate
 from refactx.walks import TreeFacts, read_line
 
 GRAPH = frozenset([("A", "p", "B"), ("A", "p", "C"), ("B", "n", "7"), ("C", "x", "b")])

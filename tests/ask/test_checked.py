@@ -61,8 +61,10 @@ def test_what_stays_wrong_is_marked_and_is_no_fact(server: ChatStub, index: refa
         f"Fact: Alaska is cold {NOT_FOUND}",
         f"Fact: <Alaska> <capital> <Nome> . {NOT_FOUND}",
         "Answer: Nome",
+        "Answer: I don't know.",
     ]
     assert not answer.facts
+    assert answer.unknown
     assert len(server.requests) == 1 + CORRECTIONS
 
 

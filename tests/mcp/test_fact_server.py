@@ -223,7 +223,7 @@ def fact_server_of_tiny() -> MCPServer:
         name = "tiny"
 
     nowhere: Any = Nowhere()
-    return fact_server(nowhere, facts=nowhere, ask=asks_alone(tiny_asker(), "it is unknown"))
+    return fact_server(nowhere, facts=nowhere, ask=asks_alone(tiny_asker()))
 
 
 @pytest.mark.long

@@ -277,6 +277,8 @@ class OfWords:
     def has_word_of(self, name: str) -> bool:
         return name == "pin"
 
+    antecedent = "none"
+
     def in_words(self, name: str) -> float:
         return 99.0 * (name == "pin")
 

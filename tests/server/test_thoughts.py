@@ -47,14 +47,14 @@ def test_a_thought_is_the_reasoning_of_a_message(thinks: tuple[Running, Script],
     before = CONTENT.partition("\nAnswer:")[0]
     assert message["reasoning_content"] == message["reasoning"] == (f"{THOUGHT}\n\n{before}" if alone else THOUGHT)
     assert message["refactx"]["answer"] == "c"
-    facts = message["refactx"]["facts"]
+    facts = sorted(message["refactx"]["facts"], key=lambda fact: not fact["in_thought"])
+    assert [fact["proves"] for fact in facts] == [False, True]
     assert [(fact["text"], fact["in_thought"]) for fact in facts] == [(f"{FACTS[0]} .", True), (f"{FACTS[1]} .", False)]
     for fact, text in zip(facts, (THOUGHT, CONTENT), strict=True):
         assert text[slice(*fact["span"])] == f"Fact: {fact['text']}"
     cited = [one["url_citation"] for one in message["annotations"]]
     spans = [(one["start_index"], one["end_index"]) for one in cited]
-    whole = (0, len(message["content"]))
-    assert spans == ([whole, whole] if alone else [tuple(facts[1]["span"]), whole])
+    assert spans == [(0, len(message["content"])) if alone else tuple(facts[1]["span"])]
     assert 0 < done["usage"]["completion_tokens_details"]["reasoning_tokens"] < done["usage"]["completion_tokens"]
 
 

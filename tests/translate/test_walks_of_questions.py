@@ -16,7 +16,7 @@ from refactx.ask.queries import QueryChoice
 from refactx.cli.main import cli
 from refactx.fact import Fact
 from refactx.selection.mentions import Mentions
-from refactx.selection.queries import Candidate
+from refactx.selection.query_lines import Candidate
 from refactx.sparql.engines import open_engine
 from refactx.translate.pack import load_pack
 from refactx.translate.prompt import Task

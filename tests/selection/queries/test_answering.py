@@ -1,7 +1,7 @@
 """The text of a query with its answer: what is written, when, and that the answer is the query's result."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -272,3 +272,60 @@ def test_try_answer_refuses_what_has_no_result() -> None:
     assert try_answer(read_line(refused), INDEX.facts) is None
     assert try_answer(read_line(f"ask <{PERU}> <capital> <Santiago (city)>"), INDEX.facts) is not None
     assert any(fact[2] == FILM for fact in CLAIMS)
+
+
+class TestWhatAnswersNothing:
+    """The question's own names, and all members of a class where one is asked for."""
+
+    CLAIMS = (
+        *((name, "instance of", "department") for name in ("Sales", "Hardware")),
+        *((name, "instance of", "sensor") for name in ("S1", "S2")),
+        ("S1", "responsible", "Sales"),
+        ("S2", "responsible", "Hardware"),
+        ("S1", "title", "S1"),
+    )
+    PROPERTIES: ClassVar = {
+        "instance of": ("P31", "entity", "has instance"),
+        "responsible": ("P1", "entity", "responsible of"),
+        "title": ("P2", "text", ""),
+    }
+
+    def answer(self, question: str, *facts: tuple[str, str, str]) -> str:
+        index = WorldIndex(with_inverse(self.CLAIMS), self.PROPERTIES)  # type: ignore[arg-type]
+        found = answers(index, question, FakeScore(index.tokenizer, lambda line: -9.0))
+        text = "\n".join(f"Fact:{verbalise(*fact)} ." for fact in facts)
+        state = index.machine.run(index.tokenizer.encode(f"{text}\n"), 0)
+        assert isinstance(state, Free)
+        unknown = index.tokenizer.encode("Answer: I don't know.")
+        ids = found.objects(index.machine, state, unknown)
+        return index.tokenizer.decode(list(ids)[: len(ids) - len(END)]).removeprefix("Answer: ")
+
+    ALL = tuple(("department", "has instance", name) for name in ("Sales", "Hardware"))
+
+    @pytest.mark.parametrize(
+        ("question", "expected"),
+        [
+            ("Which department is responsible for S1?", "I don't know."),
+            ("Which departments are responsible for S1?", "I don't know."),
+            ("Which department is it?", "I don't know."),
+            ("How many departments are there?", "I don't know."),
+            ("Which departments are there?", "Sales; Hardware"),
+            ("List all departments", "Sales; Hardware"),
+        ],
+    )
+    def test_all_of_a_class_are_an_answer_to_a_question_for_all(self, question: str, expected: str) -> None:
+        assert self.answer(question, *self.ALL) == expected
+
+    def test_what_the_question_names_is_one_if_it_asks_which(self) -> None:
+        fact = ("Sales", "responsible of", "S1")
+        assert self.answer("Which sensor S1 has Sales?", fact) == "I don't know."
+        assert self.answer("Which of Sales or Hardware is S1 of?", ("S1", "responsible", "Sales")) == "Sales"
+        assert self.answer("What has Sales?", fact) == "S1"
+
+    def test_a_question_whether_there_is_any_is_answered_by_one(self) -> None:
+        assert self.answer("Has S1 a title?", ("S1", "title", "S1")) == "yes"
+        assert self.answer("Is S1 responsible for Hardware?", ("S1", "responsible", "Sales")) == "no"
+
+    def test_a_things_own_name_is_one_if_the_question_asks_for_it(self) -> None:
+        own = ("S1", "title", "S1")
+        assert self.answer("Which department has S1?", own) == "I don't know."

@@ -1,6 +1,7 @@
 """The entities, predicates and numbers that a question names."""
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -138,3 +139,30 @@ def test_an_entity_that_two_names_lead_to_has_its_greater_share() -> None:
 def test_a_question_without_names() -> None:
     found = mentioned("what is in?", about("Peru"))
     assert (list(found.entities), found.predicates, list(found.numbers)) == ([], frozenset(), [])
+
+
+class TestPlurals:
+    """A table is called by a plural, which a question has in the singular."""
+
+    OF_TABLES: ClassVar[Properties] = {"row of": ("P31", "entity", "has row"), "price": ("P1", "quantity", "")}
+
+    def named(self, question: str, *tables: str, others: Iterable[tuple[str, str, str]] = ()) -> set[str]:
+        rows = [
+            fact for table in tables for name in (f"{table} 1", f"{table} 2") for fact in ((name, "row of", table),)
+        ]
+        index = WorldIndex([*rows, *((row, "price", "3") for row, _, _ in rows), *others], self.OF_TABLES)
+        words = QueryWords(function=WORDS.function | {"which", "has"}, class_of="P31")
+        return {one.name for one in index.mentions(question, words).entities}
+
+    @pytest.mark.parametrize(
+        ("table", "one"), [("products", "product"), ("companies", "company"), ("boxes", "box"), ("people", "person")]
+    )
+    def test_of_classes_are_named_by_the_singular(self, table: str, one: str) -> None:
+        for asked in (one, one.title(), table):
+            assert self.named(f"which {asked} has the price?", table, "orders") == {table}
+
+    def test_of_other_things_are_not(self) -> None:
+        assert self.named("which road is in it?", "orders", others=[("Roads", "price", "1")]) == set()
+
+    def test_give_way_to_what_is_called_so(self) -> None:
+        assert self.named("which product is it?", "products", others=[("product", "price", "1")]) == {"product"}

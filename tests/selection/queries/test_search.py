@@ -13,7 +13,8 @@ from support.query.choice import CLASSES, EVERY, Asked, mentions_of, some_asked
 from support.query.twin import INVERTED, Graph, with_inverse
 
 from refactx.selection.mentions import Mention, Mentions, QueryWords
-from refactx.selection.queries import Candidate, SearchOptions
+from refactx.selection.queries import SearchOptions
+from refactx.selection.query_lines import Candidate
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.language import HEADS, Hop, Query, QueryError, WalkFilter
 

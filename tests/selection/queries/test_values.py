@@ -1,14 +1,17 @@
 """Literals that a question names, in a graph that is not Wikidata's: filters of the members of a class, named or not."""
 
+from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import pytest
 from support.query.world import FakeScore, WorldIndex, overlap, result_of
 
 from refactx.engines.engine import TreeReading
 from refactx.selection.mentions import QueryWords, ValueSpans, unnamed, widest_names
-from refactx.selection.queries import Candidate, LineScores, QuerySearch
+from refactx.selection.queries import QuerySearch
 from refactx.selection.query_answers import try_answer
+from refactx.selection.query_lines import Candidate, LineScores
 from refactx.walks.language import Head
 
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
@@ -172,3 +175,50 @@ def test_a_literal_that_nobody_has_is_none() -> None:
 )
 def test_the_words_of_a_literal_stand_in_the_question(question: str, value: str, place: tuple[int, int] | None) -> None:
     assert ValueSpans(WORDS, question).find(value) == place
+
+
+class TestByTwo:
+    """Sets of the class that is asked for, to which something leads by two predicates."""
+
+    CLAIMS: ClassVar = {
+        *((name, "instance of", "Department") for name in ("Sales", "Data")),
+        *((name, "instance of", "Person") for name in ("Ann", "Bo")),
+        ("Ann", "expertise", "Coils"),
+        ("Bo", "expertise", "Coils"),
+        ("Ann", "member of", "Sales"),
+        ("Bo", "member of", "Data"),
+        ("Coils", "sold by", "Sales"),
+        ("Lamps", "sold by", "Data"),
+    }
+    PROPERTIES: ClassVar = {
+        "instance of": (TYPE, "entity", "has instance"),
+        "expertise": ("P1", "entity", "expertise of"),
+        "member of": ("P2", "entity", "has member"),
+        "sold by": ("P3", "entity", "sells"),
+    }
+
+    def lines(self, question: str) -> list[str]:
+        index = WorldIndex(self.CLAIMS, self.PROPERTIES)
+        words = replace(WORDS, heads={"count": ["how many"], "most": ["most"]})
+        search = QuerySearch(
+            facts=index.facts,
+            words=words,
+            question=question,
+            mentions=index.mentions(question, words),
+            scores=LineScores(
+                index.tokenizer, FakeScore(index.tokenizer, overlap(question)), TreeReading.ROWS, "Query:"
+            ),
+        )
+        return [one.line for one in search.by_two(unnamed("Coils"))]
+
+    @pytest.mark.parametrize(
+        ("asks", "head"), [("Which departments have", "list"), ("How many departments have", "count")]
+    )
+    def test_lead_to_the_class_that_is_asked_for(self, asks: str, head: str) -> None:
+        assert self.lines(f"{asks} Coils experts?") == [f"{head} <Coils> <expertise of> <member of>"]
+
+    @pytest.mark.parametrize(
+        "asked", ["Which people know Coils?", "Who knows Coils?", "Which department has most Coils?"]
+    )
+    def test_are_none_if_one_predicate_leads_there_or_no_class_is_asked_for(self, asked: str) -> None:
+        assert self.lines(asked) == []

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from refactx.engines.engine import TreeReading
 from refactx.selection.mentions import Mention, Mentions, QueryWords
-from refactx.selection.queries import Candidate, LineScores, QuerySearch, SearchOptions
+from refactx.selection.queries import QuerySearch, SearchOptions
+from refactx.selection.query_lines import Candidate, LineScores
 from refactx.walks.language import Head
 from support.query.twin import CLAIMS, ENTITIES, NUMBERS, PREDICATES, Graph, SetFacts
 from support.query.world import FakeScore, overlap, result_of

@@ -128,6 +128,7 @@ def answers(
     min_confidence: float = 4.0,
     values: int = 6,
     aliases: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    earlier: Sequence[str] = (),
 ) -> QueryAnswers:
     return QueryAnswers(
         facts=index.facts,
@@ -140,6 +141,7 @@ def answers(
         end=END,
         values=values,
         min_confidence=min_confidence,
+        earlier=earlier,
     )
 
 

@@ -15,7 +15,7 @@ from refactx.entity_ids import other_number
 from refactx.fact import ALIAS
 from refactx.index.names import Named
 from refactx.selection.mentions import FoldedTokens, Mentions, QueryWords, find_mentions, fold, named_spans
-from refactx.selection.queries import LineScores
+from refactx.selection.query_lines import LineScores
 from refactx.selection.scores import RACED, QuestionScore
 from refactx.tokenizer import FactTokenizer
 from refactx.walks.facts import TreeFacts
@@ -87,9 +87,8 @@ class WorldIndex(RowsIndex):
         return FoldedTokens(self.tokenizer.token_bytes)
 
     def mentions(self, question: str, words: QueryWords) -> Mentions:
-        return find_mentions(
-            self.machine, self.facts, question, named_spans(self.machine, self.folded, words, question)
-        )
+        spans = named_spans(self.machine, self.folded, words, question, self.facts)
+        return find_mentions(self.machine, self.facts, question, spans)
 
     def run(self, steps: Steps[T]) -> T:
         """The result of steps that ask nothing of a model."""

@@ -108,7 +108,8 @@ export class Column {
         this.stopWaiting();
         Object.assign(this, { text, result, reason });
         let at = 0;
-        for (const fact of result.facts) {
+        const placed = result.facts.filter((fact) => fact.span);
+        for (const fact of placed.sort((one, other) => one.span[0] - other.span[0])) {
             const start = text.indexOf(fact.text, at);
             if (start >= at) {
                 this.written.add(text.slice(at, start));
