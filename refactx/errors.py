@@ -27,10 +27,19 @@ class PartialOutput(Protocol):
 class RefactxError(Exception):
     """Base of every error that ReFactX raises on purpose.
 
-    `partial`: the output so far if the error ended a generation, else None.
+    `partial`: the output so far if the error ended a generation, else None. `command`: how the message goes on for who
+    typed a command, such as with an option; clients of a server, who cannot give one, do not read it (`for_clients`).
+
+    >>> error = RefactxError("the query took too long: bind more", command=", or give it more time (--timeout)")
+    >>> str(error), error.for_clients
+    ('the query took too long: bind more, or give it more time (--timeout)', 'the query took too long: bind more')
     """
 
     partial: PartialOutput | None = None
+
+    def __init__(self, message: str = "", *, command: str = "") -> None:
+        super().__init__(f"{message}{command}")
+        self.for_clients = message
 
 
 class InputError(RefactxError):
@@ -87,7 +96,8 @@ def brief(message: str) -> str:
 
 
 def text_for_clients(error: RefactxError) -> str:
-    """Return what clients of a server may read of an error: nothing of where its database is, which the log has."""
+    """Return what clients of a server may read of an error: nothing of where its database is, which the log has, and no command
+    line."""
     if isinstance(error, IndexNotFoundError):
         return "the index of this server was replaced or removed: ask again in some seconds"
     if isinstance(error, DatabaseError):
@@ -99,7 +109,7 @@ def text_for_clients(error: RefactxError) -> str:
         }
         busy = {429: "has too many requests: ask again in some seconds"}
         return f"the model's server {(why | busy).get(error.status, 'cannot answer now: ask again in some seconds')}"
-    return brief(without_password(str(error)))
+    return brief(without_password(error.for_clients))
 
 
 _LONGEST = 1000

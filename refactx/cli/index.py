@@ -102,10 +102,10 @@ def _export_to_stdout(database: "Database", name: str, progress: Callable[[int, 
 
 @contextmanager
 def _bar(what: str) -> Iterator[Callable[[int, int], object]]:
-    """Show a progress bar of rows on standard error if that is a terminal."""
-    from tqdm import tqdm
+    """Show progress in rows on standard error."""
+    from refactx.progress import progress_bar
 
-    with tqdm(desc=what, unit=" rows", unit_scale=True, disable=None) as bar:
+    with progress_bar(what, unit=" rows", unit_scale=True) as bar:
 
         def progress(done: int, total: int) -> None:
             bar.total = total
@@ -134,11 +134,10 @@ def list_(db: str | None, every: bool, as_json: bool) -> None:
 
     with database(db) as opened, opened.connection() as connection:
         found = [index_document(entry) for entry in list_indexes(connection, every=every)]
-        where = opened.shown
     if as_json:
         return print_json(found)
     if not found:
-        click.echo(f"there is no index in {where}: build one with `refactx ingest`", err=True)
+        click.echo("there is no index in this database: build one with `refactx ingest`", err=True)
     if found:
         click.echo(f"{'index':<24} {'facts':>14}  {'bytes a fact':>12}  tokenizer")
     for entry in found:
@@ -180,15 +179,14 @@ def verify(name: str, db: str | None, as_json: bool) -> None:
 
     If it is damaged, print the first faults and exit with code 1.
     """
-    from tqdm import tqdm
-
     from refactx.index.open import open_index
     from refactx.index.verify import verify as walk
+    from refactx.progress import progress_bar
 
     with open_index(name, db) as opened:
         total = sum(tree.facts for _, tree in opened.segments)
         try:
-            with tqdm(total=total, unit=" facts", unit_scale=True, disable=None) as bar:
+            with progress_bar("checking", total, unit=" facts", unit_scale=True) as bar:
                 verdict = walk(opened, bar.update)
         except (DatabaseError, IndexNotFoundError) as error:  # of a reader, who would open the index again
             raise DatabaseError(

@@ -219,10 +219,10 @@ def _choice(choice: "Choice") -> dict[str, Any]:
 
 @contextmanager
 def _bar(what: str = "encode", unit: str = " texts") -> Iterator[Callable[[int, int], object]]:
-    """Show a progress bar on standard error if that is a terminal."""
-    from tqdm import tqdm
+    """Show progress on standard error."""
+    from refactx.progress import progress_bar
 
-    with tqdm(desc=what, unit=unit, unit_scale=True, disable=None) as bar:
+    with progress_bar(what, unit=unit, unit_scale=True) as bar:
 
         def progress(done: int, total: int) -> None:
             bar.total = total

@@ -57,10 +57,9 @@ def make(
 
     With --model, a question is put in other words, and kept so if the model's own choice for these is the same query.
     """
-    from tqdm import tqdm
-
     from refactx.ask.made_questions import KINDS, make_questions, rephrased
     from refactx.index.open import open_index
+    from refactx.progress import progress_bar
 
     asked = tuple(kinds.split(",")) if kinds else KINDS
     with open_index(index, db) as opened:
@@ -76,7 +75,7 @@ def make(
                 click.echo(_line(one))
                 found.append(one)
         else:
-            found = _write(tqdm(made, unit=" questions", total=limit, disable=None, leave=False), out)
+            found = _write(progress_bar("questions", limit, iterable=made, leave=False), out)
     if not found:
         raise InputError("the index has no facts that questions can be made of: its names are codes, or not clear")
     parts = Counter(one.part for one in found)

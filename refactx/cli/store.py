@@ -128,9 +128,9 @@ def print_store(report: "StoreReport") -> None:
 @contextmanager
 def progress(index: "Index") -> Iterator[Callable[[int], object]]:
     """Show a progress bar of facts on standard error if that is a terminal."""
-    from tqdm import tqdm
+    from refactx.progress import progress_bar
 
-    with tqdm(desc="store", total=index.facts, unit=" facts", unit_scale=True, disable=None, delay=1) as bar:
+    with progress_bar("store", index.facts, unit=" facts", unit_scale=True, delay=1) as bar:
         yield bar.update
 
 

@@ -39,6 +39,7 @@ from refactx.cli.options import print_json
 from refactx.decoding.stream import TextPiece
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
+from refactx.progress import progress_bar
 
 if TYPE_CHECKING:
     from refactx.ask.asker import Asker
@@ -530,7 +531,7 @@ def ask_many(
     """
     with (
         shown(view.show),
-        tqdm(total=len(questions), desc="questions", disable=None, leave=False) as bar,
+        progress_bar("answers", len(questions), unit=" questions", leave=False) as bar,
         interruptible() as interrupted,
     ):
         tokens = facts = 0

@@ -11,6 +11,7 @@ from refactx.eval.answer_task import AnswerTask, answer_confidence
 from refactx.eval.pack_task import PackTask
 from refactx.eval.run import RunLog, read_document
 from refactx.eval.statistics import Estimate, Point, best_point, curve_of, proportion, separation, table_of
+from refactx.fact import counted
 from refactx.translate.pack import Pack
 from refactx.translate.translation import PackCalibration, fit
 
@@ -57,7 +58,7 @@ def calibrate(folder: Path, precision: float | None = None) -> Calibration:
 
     Without `precision` it is that with the most right answers minus wrong ones, else the one with the most right answers
     of those with at least this precision. Raises InputError if the folder has no report, if no answer has a confidence,
-    or if no threshold is that precise.
+    if no threshold is that precise, or if at none more answers are right than wrong.
     """
     results, floor = _results(folder)
     values = [value for value, given, _ in results if given and value is not None]
@@ -71,6 +72,12 @@ def calibrate(folder: Path, precision: float | None = None) -> Calibration:
         highest = max(point.precision or 0.0 for point in points)
         raise InputError(
             f"at no threshold the precision is at least {precision:g}: give at most {math.floor(1000 * highest) / 1000:g}"
+        )
+    if not best.right:
+        given = points[0].right + points[0].wrong
+        raise InputError(
+            f"{folder} recommends no threshold: {points[0].right} of {counted(given, 'answer')} are right, and at no "
+            "confidence more are right than wrong. Ask questions that the index can answer, or give another model"
         )
     right = [is_right for value, given, is_right in results if given and value is not None]
     return Calibration(

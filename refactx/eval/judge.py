@@ -14,14 +14,13 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from tqdm import tqdm
-
 from refactx.ask.chat import RETRIES, ChatServer, ServerRole
 from refactx.ask.prompt import Prompt
 from refactx.decoding.thoughts import without_thoughts
 from refactx.errors import InputError
 from refactx.eval.run import RunLog
 from refactx.paths import read_toml
+from refactx.progress import progress_bar
 
 KEY_VARIABLE = "REFACTX_JUDGE_KEY"
 """The environment variable with the key for a judge's server."""
@@ -143,7 +142,7 @@ def judge_all(
         left = [case for case in cases if log.records.get(case.key, {}).get("answer") != case.answer]
         if left:
             reply, asked = judge(), Prompt(system=prompt.system)
-            for case in tqdm(left, desc="verdicts", disable=None, leave=False):
+            for case in progress_bar("verdicts", len(left), iterable=left, unit=" questions", leave=False):
                 try:
                     said = reply(asked, prompt.message(case.question, case.golds, case.answer))
                 except InputError as error:  # for example if the message is too long for the judge

@@ -29,13 +29,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from uuid import uuid4
 
-from tqdm import tqdm
-
 from refactx.engines.loading import EngineOptions
 from refactx.errors import InputError
 from refactx.eval.questions import Question, Split, choose_questions
 from refactx.eval.report import Figure, Layout, write_report
 from refactx.eval.statistics import Estimate
+from refactx.progress import progress_bar
 
 if TYPE_CHECKING:
     from refactx.index import Index
@@ -433,7 +432,7 @@ def _ask_missing(task: Task[Any], asked: Sequence[Any]) -> dict[str, list[Record
         if missing:
             whole, left = len(asked) * len(logs), sum(len(ways) for _, ways in missing)
             bar = stack.enter_context(
-                tqdm(total=whole, initial=whole - left, desc=task.name, disable=None, leave=False)
+                progress_bar(task.name, whole, initial=whole - left, unit=" questions", leave=False)
             )
             answers = task.ask(missing, {way: log.records for way, log in logs.items()})
             for way, key, record in stack.enter_context(closing(answers)):

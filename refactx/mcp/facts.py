@@ -1,6 +1,5 @@
 """The server of an index's facts, whose tools read alone, and what its tools return."""
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property, partial
 from itertools import islice
@@ -298,29 +297,18 @@ def _entity(row: Link | str) -> Entity:
     )
 
 
-_COMMAND = re.compile(r" \((?:--[\w-]+|(?:see )?`refactx [^`]*`)\)")
-"""What errors of queries say of commands and their options, for those who have a terminal."""
-
-
 def sparql_result(index: Index, names: "Names", query: str, most: int) -> "Result":
-    """Return what a SPARQL query finds in an index, at most `most` rows.
-
-    Raises InputError or EngineError, whose messages name no commands.
-    """
-    from refactx.sparql.engines import EngineError, open_engine  # the library of the store
+    """Return what a SPARQL query finds in an index, at most `most` rows. Raises InputError or EngineError."""
+    from refactx.sparql.engines import open_engine  # the library of the store
     from refactx.sparql.engines.processes import PUBLIC
     from refactx.sparql.labels import has_labels, with_iris
 
+    sparql = with_iris(query, names).sparql if has_labels(query) else query
+    engine = open_engine(index, limits=PUBLIC)
     try:
-        sparql = with_iris(query, names).sparql if has_labels(query) else query
-        engine = open_engine(index, limits=PUBLIC)
-        try:
-            return engine.run(sparql, limit=most, seconds=SECONDS)
-        finally:
-            engine.close()
-    except (InputError, EngineError) as error:
-        said = str(error).replace("give it more time (--timeout)", "ask for less")
-        raise type(error)(_COMMAND.sub("", said)) from None
+        return engine.run(sparql, limit=most, seconds=SECONDS)
+    finally:
+        engine.close()
 
 
 def table(index: Index, names: "Names", query: str, most: int) -> Table:

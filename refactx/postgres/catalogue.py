@@ -4,6 +4,7 @@ They are rows of the table `refactx.hubs`, by the names that facts use. `subject
 `<...> <predicate> <object>` in the index, which each change keeps exact in its own transaction.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -89,8 +90,8 @@ def find_index(database: Database, name: str) -> CatalogueEntry:
     like = f". Did you mean {near[0]!r}? Else" if near else ":"
     known = f"there are: {', '.join(ready)}" if ready else "there is none yet"
     raise IndexNotFoundError(
-        f"there is no index {name!r} in {database.shown} ({known}){like} build it with "
-        f"`refactx ingest --index {name}`, or give another database with --db or REFACTX_DB"
+        f"there is no index {name!r} in this database ({known}){like} build it with "
+        f"`refactx ingest --index {shlex.quote(name)}`, or give another database with --db or REFACTX_DB"
     )
 
 

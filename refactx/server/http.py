@@ -95,7 +95,7 @@ def api_error(error: BaseException) -> ApiError:
         return error
     message = str(error)
     if isinstance(error, InputError):
-        return bad_request(message)
+        return bad_request(error.for_clients)
     if isinstance(error, DatabaseError | IndexNotFoundError | IndexChangedError):
         return away(text_for_clients(error), message)
     if isinstance(error, ModelServerError):
@@ -379,6 +379,7 @@ class Gate:
             if refused is None:
                 await self._app(scope, self._bounded(receive, self._most(scope)), send_with_headers)
             else:
+                state["log"]["error"] = refused.reason
                 response = JSONResponse(refused.to_json(), refused.status, headers=refused.headers)
                 await response(scope, receive, send_with_headers)
         except Exception:  # of a bug, which the application has answered and logged
@@ -398,12 +399,12 @@ class Gate:
         host = _host(headers.get("host", ""))
         if self._hosts is not None and host not in self._hosts:
             _, port = scope.get("server") or ("", None)
-            return ApiError(
-                403,
+            said = (
                 f"the server answers under names of its own alone, not as {host[:200]!r}: open it as "
-                f"http://127.0.0.1:{port}, or start it with --allow-host {host[:200] or 'NAME'}, or with --no-auth",
-                code="host",
+                f"http://127.0.0.1:{port}"
             )
+            starts = f", or start it with --allow-host {host[:200] or 'NAME'}, or with --no-auth"
+            return ApiError(403, said, code="host", reason=said + starts)
         path: str = scope["path"]
         if self._keys and _KEYED.match(path) and not self._knows(headers):
             return ApiError(

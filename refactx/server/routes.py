@@ -129,7 +129,8 @@ def sparql_router(service: TextService) -> APIRouter:
             try:
                 result = sparql_result(index, Names(index), asked.query, asked.limit)
             except EngineError as error:
-                raise ApiError(504 if isinstance(error, EngineTimeoutError) else 400, str(error)) from None
+                status = 504 if isinstance(error, EngineTimeoutError) else 400
+                raise ApiError(status, error.for_clients, reason=str(error)) from None
             found: Document = json.loads("".join(written(result, "json")))
             if isinstance(result, bool):
                 return found
@@ -162,7 +163,7 @@ def feedback_router(service: TextService) -> APIRouter:
         """Keep what a person says of an answer, as a line of the file that the server was started with."""
         file = service.options.feedback
         if file is None:
-            raise ApiError(404, "this server takes no feedback: start it with --feedback FILE")
+            raise ApiError(404, "this server takes no feedback")
         about = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "model": service.options.name}
         index = getattr(service.index, "name", None)
         await run_in_threadpool(append_line, file, about | {"index": index} | given.model_dump())
@@ -250,7 +251,7 @@ def translate_router(service: TextService) -> APIRouter:
     @cache
     def translator(agent: bool, runs: bool) -> "Translator":
         if service.translator is None:
-            raise ApiError(404, "this server translates no questions: start it with --pack PACK")
+            raise ApiError(404, "this server translates no questions")
         return service.translator.changed(agent=agent, runs=runs)
 
     @router.post("/v1/translate", response_class=JsonReply, responses=STREAMED)

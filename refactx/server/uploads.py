@@ -137,7 +137,7 @@ def uploads_router(
         """Make an index of a file, which is the body. `file`: its name; `subject`: the column that names the rows of a
         table."""
         if uploads is None:
-            raise ApiError(404, "this server makes no indexes of files: start it with --max-upload BYTES")
+            raise ApiError(404, "this server makes no indexes of files")
         if not _NAME.fullmatch(name):  # it stands in names of models and addresses
             raise bad_request("name has to be at most 100 letters, digits, spaces and any of _ . -", "name")
         if request.headers.get("content-type", "") != BYTES:

@@ -142,8 +142,8 @@ def check_query(text: str, seconds: float | None = None) -> Checked:
         return within(seconds, lambda: _checked(text))
     except TimeoutError:
         raise EngineTimeoutError(
-            f"the check of the query takes more than {seconds:g} s: write it with fewer patterns, or give it more time "
-            "(--timeout)"
+            f"the check of the query takes more than {seconds:g} s: write it with fewer patterns",
+            command=", or give it more time (--timeout)",
         ) from None
 
 
@@ -251,7 +251,8 @@ def check_alone(query: str) -> None:
                 check_query(query)  # says what else is wrong, if it is not just beyond the grammar
             raise QueryRefusedError(
                 f"SERVICE {after[after[0].upper == 'SILENT'].text} asks another server, and the engines of an index are "
-                "alone: run the query at an endpoint (--run-on)"
+                "alone: leave it out",
+                command=", or run the query at an endpoint (--run-on)",
             )
 
 

@@ -11,7 +11,6 @@ from support.command import complains, run_refactx
 from refactx.cli.main import cli
 from refactx.errors import DatabaseError, InputError, without_password
 from refactx.index.open import open_index
-from refactx.postgres.connections import shown_address
 
 FACTS = """\
 <Ann Lee> <date of birth> <1970-01-02> .
@@ -269,7 +268,7 @@ def test_a_wrong_address_is_one_line_of_a_command() -> None:
 @pytest.mark.long
 def test_an_unknown_index_is_reported_with_the_existing_ones(sample_url: str) -> None:
     said = complains("facts", "<", "--index", "nope", "--db", sample_url)
-    assert f"no index 'nope' in {shown_address(sample_url)} (there are: default)" in said
+    assert "no index 'nope' in this database (there are: default)" in said
     assert "no index 'nope'" in complains("index", "verify", "nope", "--db", sample_url)
     assert "Did you mean 'default'?" in complains("index", "show", "--index=defalt", "--db", sample_url)
     assert "Did you mean 'index'?" in complains("indx", "list")
@@ -277,8 +276,10 @@ def test_an_unknown_index_is_reported_with_the_existing_ones(sample_url: str) ->
     assert "no index 'nope'" in complains("index", "drop", "nope", "--db", sample_url)
 
 
-def test_a_database_without_an_index_is_reported_with_its_address(db_url: str) -> None:
-    assert f"no index in {shown_address(db_url)}: build one" in run_refactx("index", "list", "--db", db_url).stderr
+def test_a_database_without_an_index_is_reported_without_its_address(db_url: str) -> None:
+    for told in (run_refactx("index", "list", "--db", db_url), run_refactx("facts", "Ann", "--db", db_url)):
+        assert "no index" in told.stderr
+        assert "postgres" not in told.stderr
     assert json.loads(run_refactx("index", "list", "--db", db_url, "--json").stdout) == []
 
 

@@ -68,6 +68,21 @@ def test_the_report_has_the_same_figures(run: Path) -> None:
     assert "at least</th>" in (run / "report.html").read_text()
 
 
+@pytest.mark.parametrize("said", [["Basel", "Basel"], ["Bern", "Basel", "Basel"]])
+def test_nothing_is_recommended_where_no_threshold_has_more_right_than_wrong_answers(
+    tmp_path: Path, said: list[str]
+) -> None:
+    results = []
+    with RunLog(tmp_path, "grounded") as log:
+        for number, answer in enumerate(said):
+            question = Question(id=f"q{number}", key=f"q{number}", source="s", text="Q?", answers=(Gold("Bern"),))
+            log.add(question.key, record(float(number), answer))
+            results.append(make_result(question, record(float(number), answer), grounded=True, unknown="I don't know."))
+    write_answers(tmp_path, {"grounded": results})
+    with pytest.raises(InputError, match=f"{said.count('Bern')} of {len(said)} answers are right"):
+        calibrate(tmp_path)
+
+
 @pytest.mark.long
 def test_the_command(run: Path) -> None:
     done = run_refactx("calibrate", "--run", run)

@@ -167,7 +167,8 @@ def test_a_page_of_another_site_cannot_reach_it_by_a_name_of_its_own() -> None:
             message = refused.json()["error"]["message"]
             assert refused.status_code == 403
             assert server.url in message
-            assert "--allow-host evil.example," in message
+            assert "--" not in message
+            assert eventually(lambda: "--allow-host evil.example," in server.requests[-1].get("error", ""))
         for host in ("[127.0.0.1].evil", "[::1]x", "localhost:80:80", "localhost:evil", "a@localhost", "local host"):
             assert server.get("/health", headers={"Host": host}).status_code == 403
         assert server.get("/v1/models", headers={"Host": "localhost:1"}).status_code == 200

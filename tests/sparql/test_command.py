@@ -75,7 +75,10 @@ class TestResults:
         assert shown(people, query) == shown(people, query, "--engine", "tree")
         assert set(shown(people, query).splitlines()) == {"x", f"Bob {Q}Q3", f"Eve {Q}Q4"}
         error = refused(people, COUPLES)
-        assert "the fact tree answers walks alone, and this query has OPTIONAL" in error
+        assert (
+            "without a store, an index answers queries of one chain of facts alone, and this query has OPTIONAL"
+            in error
+        )
         assert error.endswith("index 'people' has no store: run `refactx store build people`")
         assert "has no store: run `refactx store build people`" in refused(people, query, "--engine", "store")
 
@@ -128,7 +131,7 @@ class TestNames:
         living = LivingIndex(db_url, tmp_path, "ready")
         living.ingest("Danny knows Ewan", "Danny made Trainspotting", "Ewan made 7")
         query = "SELECT ?x { <Danny> <knows> ?y . ?y <made> ?x }"
-        assert "'Danny' has no id, by which walks are read: index 'ready' has no store" in refused(living, query)
+        assert "'Danny' has no id: index 'ready' has no store" in refused(living, query)
         with living.open() as index:
             build_store(index)
         assert shown(living, query) == "x\n7\n"

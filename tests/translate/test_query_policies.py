@@ -110,7 +110,7 @@ class TestModelsOnServers:
     def test_a_query_beyond_the_tree_says_what_can_answer_it(self, people: LivingIndex, server: ChatStub) -> None:
         server.reply = lambda _: "SELECT ?x ?y { ?x wdt:P3 ?y }"
         text = shown(people, *at(server, "ids"))
-        assert "Not answered: the fact tree answers walks alone" in text
+        assert "Not answered: without a store, an index answers queries of one chain of facts alone" in text
         assert "refactx store build" in text
 
     @pytest.mark.parametrize("policy", ["placeholders", "ids", "rag"])

@@ -36,7 +36,7 @@ from refactx.sparql.store.folder import folder_of, use_store
 from refactx.sparql.store.triples import OWN, entity, is_compared, name_of_own, not_compared, own
 from refactx.sparql.syntax import Checked, check_alone, check_query, read_query
 from refactx.sparql.wikidata import statements_in, to_standard
-from refactx.walks import Query, QueryError, from_sparql, write_line
+from refactx.walks import Query, QueryError, from_sparql
 from refactx.walks import Result as Answer
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.facts import TreeFacts
@@ -57,9 +57,13 @@ _WHAT = {
 }  # fmt: skip
 
 
+CHAINS = "without a store, an index answers queries of one chain of facts alone"
+"""What the engine without a store can do, for errors."""
+
+
 def reason_against(query: str, checked: Checked, facts: FactSet) -> str:
     """Return why a query is refused by the tree: what it has that a walk has not."""
-    return f"the fact tree answers walks alone, and {_reason(query, checked, facts)}"
+    return f"{CHAINS}, and {_reason(query, checked, facts)}"
 
 
 def _reason(query: str, checked: Checked, facts: FactSet) -> str:
@@ -73,20 +77,20 @@ def _reason(query: str, checked: Checked, facts: FactSet) -> str:
     if absent := statements_in(query):
         return absent
     if not checked.is_ask and len(checked.variables) != 1:
-        return f"this query asks for {len(checked.variables)} variables, a walk for one"
+        return f"this query asks for {len(checked.variables)} variables instead of one"
     own = [token.text for token in tokens if token.kind == "iri" and token.text.startswith(f"<{OWN}")]
     if own:
-        return f"{name_of_own(own[0][1:-1])!r} has no id, by which walks are read"
+        return f"{name_of_own(own[0][1:-1])!r} has no id"
     if unknown := _unknown(parsed, facts):
         return f"{', '.join(unknown)} {'has' if len(unknown) == 1 else 'have'} no name in the index"
     walk = from_sparql(query, facts)
     if walk is not None:
-        return f"{_difference(query, walk, facts)} (see `refactx query '{write_line(walk)}'`)"
+        return _difference(query, walk, facts)
     if backwards := followed_backwards(query, facts):
         shown = " and ".join(f"<{name}>" for name in reversed(backwards))
         return (
             f"this query follows {shown} against {'its' if len(backwards) == 1 else 'their'} direction, for which this index "
-            "has no inverse facts (`refactx ingest --inverse`)"
+            "has no inverse facts"
         )
     return "the patterns of this query are no chains of triples from an entity to one variable"
 
@@ -95,14 +99,14 @@ def _difference(query: str, walk: Query, facts: FactSet) -> str:
     """Return how the rows of a query may be other ones than those of its walk."""
     patterns = read_patterns(query)
     if patterns is not None and any(condition.is_text for condition in patterns.conditions):
-        return "this query compares text, which walks do in any case of letters"
+        return "this query compares text by its case, which is done in any case there"
     if patterns is not None and patterns.limit and patterns.order is None:
         return "this query has LIMIT without ORDER BY"
     if patterns is not None and not (patterns.ask or patterns.distinct or patterns.has_one_row_each()):
-        return "this query may have equal rows, which a walk has not: write DISTINCT"
+        return "this query may have equal rows: write DISTINCT"
     if leaves_values_backwards(walk, facts):
-        return "this query may go backwards from a value, which has no facts in walks"
-    return "a property of this query has an inverse property (P1696), whose facts a walk has too"
+        return "this query may go from a value to what has it"
+    return "a property of this query has an inverse property (P1696), whose facts would be counted too"
 
 
 def _parts(query: tree.Query) -> Iterator[str]:
@@ -183,22 +187,24 @@ class TreeEngine:
         check_alone(query)
         if standard.labels:
             raise QueryRefusedError(
-                "the fact tree answers walks alone, and this query asks for labels (SERVICE wikibase:label): leave them out, "
-                f"since tables show names, or {self._advice}"
+                f"{CHAINS}, and this query asks for labels (SERVICE wikibase:label): leave them out, since tables show names, "
+                f"or {self._advice}"
             )
         seconds = SECONDS if seconds is None else seconds
         try:
             checked, walk = within(seconds, lambda: self._read(query))
         except TimeoutError:
             raise EngineTimeoutError(
-                f"to read the query takes more than {seconds:g} s: write less, or give it more time (--timeout)"
+                f"to read the query takes more than {seconds:g} s: write less",
+                command=", or give it more time (--timeout)",
             ) from None
         limits = replace(_LIMITS, seconds=max(0.0, begun + seconds - time.monotonic()))
         facts = _ComparedFacts(self._facts, walk)
         answer = self._answer(walk, facts, limits)
         if not answer.is_complete and walk.head != "list":
             raise EngineTimeoutError(
-                f"the fact tree cannot answer this query: {answer.reason}: give it more time (--timeout)"
+                f"the index cannot answer this query: {answer.reason}: ask for less",
+                command=", or give it more time (--timeout)",
             )
         if walk.head == "ask":
             return bool(answer.truth)
@@ -226,7 +232,7 @@ class TreeEngine:
         except QueryError as error:
             if walk.head in ("list", "most", "least") and self._is_empty(walk, limits):
                 return Answer()
-            raise QueryRefusedError(f"the fact tree cannot answer this query: {error}: {self._advice}") from None
+            raise QueryRefusedError(f"the index cannot answer this query: {error.for_clients}: {self._advice}") from None
 
     def _is_empty(self, walk: Query, limits: Limits) -> bool:
         """Return whether a walk has no rows: it is no error that no member has a predicate, as in walks it is."""

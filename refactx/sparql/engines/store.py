@@ -77,7 +77,8 @@ def failed(query: str, error: Exception) -> EngineError:
 
 def too_long(seconds: float) -> EngineTimeoutError:
     return EngineTimeoutError(
-        f"the query takes more than {seconds:g} seconds on the store: give it more time (--timeout), or bind more"
+        f"the query takes more than {seconds:g} seconds on the store: bind more",
+        command=", or give it more time (--timeout)",
     )
 
 

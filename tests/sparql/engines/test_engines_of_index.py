@@ -111,7 +111,9 @@ def test_all_engines_give_the_rows_of_pyoxigraph(seed: int, db_url: str, tmp_pat
                 try:
                     found = tree.run(query)
                 except QueryRefusedError as error:
-                    assert "the fact tree answers walks alone, and " in str(error) or "from literals" in str(error)
+                    assert "without a store, an index answers queries of one chain of facts alone, and " in str(
+                        error
+                    ) or "from literals" in str(error)
                     refused += 1
                     continue
                 if "ORDER BY" in query and expected:
@@ -171,12 +173,12 @@ class TestRefusals:
         [
             ("SELECT ?x { wd:Q1 wdt:P3 ?x OPTIONAL { ?x wdt:P4 ?y } }", "this query has OPTIONAL"),
             ("SELECT ?x { { wd:Q1 wdt:P3 ?x } UNION { ?x wdt:P3 wd:Q1 } }", "this query has UNION"),
-            ("SELECT ?x ?y { wd:Q1 wdt:P3 ?x . ?x wdt:P4 ?y }", "this query asks for 2 variables, a walk for one"),
+            ("SELECT ?x ?y { wd:Q1 wdt:P3 ?x . ?x wdt:P4 ?y }", "this query asks for 2 variables instead of one"),
             ("SELECT ?x { wd:Q999 wdt:P3 ?x }", "wd:Q999 has no name in the index"),
             ("SELECT ?x { wd:Q1 ?p ?x }", "this query has a variable in place of a property"),
             (
                 "SELECT ?x { wd:Q1 wdt:P3/wdt:P4 ?x }",
-                "this query may have equal rows, which a walk has not: write DISTINCT",
+                "this query may have equal rows: write DISTINCT",
             ),
             ("SELECT DISTINCT ?x { wd:Q3 ^wdt:P3 ?x . ?x rdfs:label ?l FILTER(?l = 'Ann') }", "compares text"),
             ("SELECT ?x { wd:Q1 wdt:P3 ?x } LIMIT 1", "this query has LIMIT without ORDER BY"),
@@ -228,7 +230,7 @@ class TestStore:
             assert (len(result.rows), result.truncated) == (rows, truncated)
 
     def test_a_query_that_takes_too_long_does_not_keep_the_next_one(self, engine: StoreEngine) -> None:
-        with pytest.raises(EngineTimeoutError, match=r"takes more than 0\.1 seconds on the store: give it more time"):
+        with pytest.raises(EngineTimeoutError, match=r"takes more than 0\.1 seconds on the store: bind more"):
             engine.run(SLOW, seconds=0.1)
         result = engine.run("SELECT (COUNT(*) AS ?n) { ?a ?p ?b }", seconds=60)
         assert isinstance(result, Rows)
