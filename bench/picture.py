@@ -31,7 +31,7 @@ def main(question: str, model: str, index: str, out: Path) -> None:
         answer = Asker(loaded[0], loaded[1], opened, prompt).ask(question, Generation(max_new_tokens=200))
     console = terminal(record=True, width=WIDTH, force_terminal=True, file=io.StringIO())
     print_question(console, question)
-    print_answer(console, answer, prompt.marker, was_streamed=False)
+    print_answer(console, answer, prompt.marker)
     out.parent.mkdir(parents=True, exist_ok=True)
     svg = console.export_svg(title="refactx ask", unique_id="answer")
     # Without Rich's fonts, which would be loaded from a server: the viewer's monospace font is enough.

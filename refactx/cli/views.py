@@ -5,9 +5,9 @@ are removed from everything that is printed.
 
 Items and properties have the address of their page on Wikidata beside them.
 
-Reasoning is plain; a thought before the answer is in italics, and in plain lines after a bar. A fact is dim and
-underlined while it is written, and blue and underlined once it is complete. The answer is bold. Complete lines are
-printed once; the current line and the status below it are redrawn in place.
+While it is written, the end of the text is redrawn in place: a thought in italics, a fact dim and underlined, and blue once
+it is complete. Then the answer takes its place: bold, with the facts that prove it below, each once. What was only tried is
+counted.
 
 Answers go to standard output, progress to standard error if that is a terminal.
 """
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from refactx.ask.asker import Asker
     from refactx.ask.checked import CheckedAsker
 
+MOST_PROOF = 20
+"""The most facts that are shown as the proof of an answer."""
 QUERY = "SELECT ?x { wd:Q797 wdt:P36 ?x }"
-SHOWN = 6
-"""The most facts that are shown as the proof of a query."""
 
 
 def standard_input() -> Iterator[str]:
@@ -76,31 +76,46 @@ def query_text(query: str) -> str:
         ) from None
 
 
-def plain(answer: Answer) -> str:
-    """Return the answer as lines, with a line end after the last: then each fact once, and below it its pages, indented.
+def plain(answer: Answer, *, free: bool = False) -> str:
+    """Return the answer as lines, with a line end after the last: then what proves it, each fact once, and below it its pages,
+    indented. Facts that were only tried are counted.
 
-    Of the rest of the text, what is marked as not found in the index is shown, indented; all of it if it came to no answer.
+    Of the text before the answer, what is marked as not found in the index is shown, indented; all of it if it came to no
+    answer. `free`: whether it was asked without an index.
     """
-    facts = {line(fact.text): linked for fact, linked in zip(answer.facts, answer.links, strict=True)}
+    written = {one.text for one in answer.evidence}
     rest = [line(text) for text in answer.text.splitlines() if not answer.answer or NOT_FOUND in text]
     lines = [f"Question: {line(answer.question)}"]
-    lines += [f"  {text}".rstrip() for text in rest if not any(fact in text for fact in facts)]
+    lines += [f"  {text}".rstrip() for text in rest if not (answer.answer and any(fact in text for fact in written))]
     lines.append(f"Answer: {line(answer.answer) or '(none)'}")
-    if note := ending(answer):
-        lines.append(note)
-    for query in answer.queries:
-        lines.append(f"Query: {line(query.line)}")
-        facts |= {f"Proof: {line(_text(fact))}": fact for fact in query.facts[:SHOWN]}
-    for text, linked in facts.items():
-        lines.append(text)
-        if pages := [url for _, url in _links([linked])]:
+    lines += notes(answer, free=free)
+    lines += [f"Query: {line(query.line)}" for query in answer.queries]
+    for fact in [one for one in answer.evidence if one.proves][:MOST_PROOF]:
+        lines.append(line(fact.text))
+        if pages := [url for _, url in _links([fact.fact])]:
             lines.append(f"  {' '.join(pages)}")
+    if besides := besides_of(answer):
+        lines.append(besides)
     return "\n".join(lines) + "\n"
 
 
-def proof_of(answer: Answer) -> tuple[LinkedFact, ...]:
-    """Return facts that prove the queries of an answer, the first `SHOWN` of each."""
-    return tuple(fact for query in answer.queries for fact in query.facts[:SHOWN])
+def notes(answer: Answer, *, free: bool) -> list[str]:
+    """Return what is to be said of an answer: why it is incomplete, and that nothing proves it."""
+    is_bare = bool(answer.answer) and not (answer.unknown or free or any(one.proves for one in answer.evidence))
+    unproved = ["(no fact of the index proves this answer)"] if is_bare else []
+    return [note for note in (ending(answer), *unproved) if note]
+
+
+def besides_of(answer: Answer) -> str:
+    """Return how much of what was written is not shown, in words; empty if all is."""
+    if not answer.answer:
+        return ""
+    tried = sum(not one.proves for one in answer.evidence)
+    more = len(answer.evidence) - tried - MOST_PROOF
+    parts = [f"{counted(more, 'more fact')} as proof"] if more > 0 else []
+    parts += [f"{counted(tried, 'other fact')} tried"] if tried else []
+    parts += [f"a thought of {counted(answer.thought_tokens, 'token')}"] if answer.thought else []
+    return f"(besides: {', '.join(parts)}; --json shows all)" if parts else ""
 
 
 def ending(answer: Answer) -> str:
@@ -114,11 +129,6 @@ def _links(facts: Iterable[LinkedFact]) -> list[tuple[str, str]]:
     """Return the label and address of each part that has an address, in the order of the facts."""
     parts = [part for fact in facts for part in (fact.subject, fact.predicate, fact.object)]
     return [(line(part.label), visible(part.url)) for part in parts if isinstance(part, Link) and part.url is not None]
-
-
-def _text(fact: LinkedFact) -> str:
-    value = fact.object if isinstance(fact.object, str) else fact.object.label
-    return f"<{fact.subject.label}> <{fact.predicate.label}> <{value}>"
 
 
 SUBJECT = "bold"
@@ -203,73 +213,49 @@ READING = "reading the prompt"
 
 
 class TerminalText:
-    """The text of an answer while it is generated, with a status line. Call `add` within `live`."""
+    """The text of an answer while it is generated, with a status line: its last lines. Call `add` within `live`."""
 
     def __init__(self, console: Console, marker: str) -> None:
         self._console, self._marker = console, marker
-        self._line, self._fact = Text(), ""
+        self._written, self._fact = Text(), ""
         self.reads, self.facts, self.tokens = True, 0, 0
         self._begun = self._thinks = False
-        self._live: Live | None = None
         self._started = time.monotonic()
 
     @contextmanager
-    def live(self) -> Iterator[None]:
-        """Redraw the current line during the block, and print the unfinished line at its end."""
-        drawn = Live(
+    def live(self) -> Iterator[Live]:
+        """Redraw the text during the block, and remove it at its end: the answer, its proof first, takes its place."""
+        with Live(
             console=self._console, get_renderable=self._render, refresh_per_second=REFRESH_RATE, transient=True
-        )
-        with drawn:
-            self._live = drawn
-            try:
-                yield
-            finally:
-                rest = self._current()
-                self._live = None
-        if rest.plain.strip():
-            self._console.print(rest)
+        ) as drawn:
+            yield drawn
 
     def add(self, piece: TextPiece) -> None:
         text = visible(piece.text)
         if self._thinks and not piece.in_thought:  # the answer begins as a text does
-            last, self._line, self._fact = self._current(), Text(), ""
+            self._written.append("\n")
             self._begun = False
-            self._console.print(last)
         self._thinks = piece.in_thought
         if not self._begun:  # an answer's text has no leading white space
             text = text.lstrip()
             self._begun = bool(text)
-        if piece.in_fact:
-            self._fact += text.replace("\n", " ")  # a fact is one line, whoever made the index
-            if piece.completes:
-                self._line, self._fact = self._with_fact(FACT), ""
-                self.facts += 1
+        style = THOUGHT if piece.in_thought else ""
+        if not piece.in_fact:
+            self._written.append(text, style)
             return
-        *whole, rest = text.split("\n")
-        for end in whole:
-            finished, self._line = self._line.copy().append(end), Text()
-            if self._live is not None:  # otherwise the line is shown twice until the next refresh
-                self._live.refresh()
-            self._console.print(self._styled(finished))
-        self._line = self._line.copy().append(rest)
-
-    def _current(self) -> Text:
-        return self._styled(self._with_fact(UNFINISHED))
-
-    def _styled(self, text: Text) -> Text:
-        """Return a line in the style of a thought, or bold if it holds the answer."""
-        return Text(style=THOUGHT).append_text(text) if self._thinks else _marked(text, self._marker)
-
-    def _with_fact(self, style: str) -> Text:
-        fact = self._fact.lstrip()
-        space = self._fact[: len(self._fact) - len(fact)]
-        return self._line.copy().append(space).append(fact, style)
+        self._fact += text.replace("\n", " ")  # a fact is one line, whoever made the index
+        if piece.completes:
+            self._written.append(self._fact, style or FACT)
+            self._fact = ""
+            self.facts += 1
 
     def _render(self) -> Group:
         tokens = counted(self.tokens, "token") if self.tokens else READING
         status = f"{tokens}, {counted(self.facts, 'fact')}, {time.monotonic() - self._started:.0f} s"
-        current = self._current()
-        return Group(*([current] if current.plain.strip() else []), Text(status, style="dim"))
+        written = self._written.copy().append(self._fact, UNFINISHED)
+        lines = [_marked(one, self._marker) for one in written.split("\n", allow_blank=True)]
+        shown = [part for one in lines for part in one.wrap(self._console, self._console.width)]
+        return Group(*shown[2 - max(3, self._console.height) :], Text(status, style="dim"))
 
 
 def _marked(text: Text, marker: str) -> Text:
@@ -284,23 +270,25 @@ def terminal(**options: Any) -> Console:
     return Console(highlight=False, markup=False, emoji=False, **options)
 
 
-def print_answer(console: Console, answer: Answer, marker: str, was_streamed: bool) -> None:
-    """Print what follows the text of an answer, and the text itself unless it was streamed."""
-    if not was_streamed and answer.thought:
-        console.print(Text(visible(answer.thought), THOUGHT))
-        console.print()
-    if not was_streamed and answer.text:
+def print_answer(console: Console, answer: Answer, marker: str, *, free: bool = False) -> None:
+    """Print an answer, the facts that prove it, and how many were only tried: the whole text if there is neither."""
+    if answer.answer and answer.evidence:
+        console.print(Text(f"{marker} {line(answer.answer)}", ANSWER))
+    elif answer.text:
         for written in _with_facts(answer).split("\n", allow_blank=True):
             console.print(_marked(written, marker))
-    note = ending(answer)
-    if not answer.text.endswith(answer.answer) or not (answer.answer or note):
-        console.print()
-        console.print(Text("Answer: " + (line(answer.answer) or "(the model came to no answer)"), ANSWER))
-    if note:
+    if not answer.answer and not ending(answer):
+        console.print(Text(f"{marker} (the model came to no answer)", ANSWER))
+    for note in notes(answer, free=free):
         console.print(Text(note, style="yellow"))
-    if facts := (*answer.links, *proof_of(answer)):
+    for query in answer.queries:
+        console.print(Text(f"Query: {line(query.line)}", "dim"))
+    if proof := [one.fact for one in answer.evidence if one.proves]:
         console.print()
-        console.print(fact_tree(facts, console.width))
+        console.print(fact_tree(proof[:MOST_PROOF], console.width))
+    if besides := besides_of(answer):
+        console.print()
+        console.print(Text(besides, "dim"))
     console.print()
 
 
@@ -486,7 +474,7 @@ class LineView:
         if self._as_json:
             print_json(answer.to_json() | ({"error": error} if error else {}))
         else:
-            click.echo(plain(answer))
+            click.echo(plain(answer, free=self._asking.free))
 
 
 class TerminalView:
@@ -501,7 +489,7 @@ class TerminalView:
         text = TerminalText(self._console, self._asking.marker)
 
         def show_rest(answer: Answer, _: str = "") -> None:
-            print_answer(self._console, answer, self._asking.marker, was_streamed=self._asking.streams)
+            print_answer(self._console, answer, self._asking.marker, free=self._asking.free)
 
         with shown(show_rest), text.live():
             answer = self._asking.ask(question, history, text)
@@ -511,7 +499,7 @@ class TerminalView:
     def show(self, answer: Answer, error: str = "") -> None:
         """Show the answer with its question; the command line prints `error`, which ended it early, after it."""
         print_question(self._console, answer.question)
-        print_answer(self._console, answer, self._asking.marker, was_streamed=False)
+        print_answer(self._console, answer, self._asking.marker, free=self._asking.free)
 
 
 def view_of(asking: Asking, as_json: bool, asks: bool = True, streams: bool = False) -> View:

@@ -211,8 +211,7 @@ def test_in_plain_output_the_answer_comes_first_and_each_fact_once_with_its_page
         "Answer: Bern\n"
         "<Switzerland> <capital> <Bern> .\n"
         f"  {WIKI}Q39 {WIKI}Property:P36 {WIKI}Q70\n"
-        "<Switzerland> <inception> <1291> .\n"
-        f"  {WIKI}Q39\n"
+        "(besides: 1 other fact tried; --json shows all)\n"
     )
 
 

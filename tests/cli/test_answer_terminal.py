@@ -54,56 +54,76 @@ def pieces(text: TerminalText, *parts: str) -> None:
         text.add(TextPiece(part, in_fact="<" in part or part == " .", completes=part == " ."))
 
 
-def test_a_fact_is_blue_once_it_is_complete() -> None:
+def test_a_fact_is_blue_once_it_is_complete_and_the_text_goes_when_it_has_ended() -> None:
     screen = Screen()
     text = TerminalText(screen.console, "Answer:")
-    with text.live():
+    with text.live() as drawn:
         pieces(text, "\n I", " look.\nFact:", " <Switzerland>", " <capital>")
-        text._live.refresh()  # type: ignore[union-attr]
+        drawn.refresh()
         assert screen.lines[:2] == ["I look.", "Fact: <Switzerland> <capital>"]
         assert screen.lines[2] == "reading the prompt, 0 facts, 0 s"
         assert screen.style("<Switzerland> <capital>") == ("default", True, False)
         pieces(text, " <Bern>", " .")
-        text._live.refresh()  # type: ignore[union-attr]
+        drawn.refresh()
         assert screen.style("<Switzerland> <capital> <Bern> .") == ("blue", True, False)
         pieces(text, "\nThe capital is Bern.\nAnswer: Be", "rn")
-    assert screen.lines[:5] == [
-        "I look.",
-        "Fact: <Switzerland> <capital> <Bern> .",
-        "The capital is Bern.",
-        "Answer: Bern",
-        "",
-    ]
-    assert screen.style("<Switzerland> <capital> <Bern> .") == ("blue", True, False)
-    assert screen.style("The capital is Bern.") == ("default", False, False)
-    assert screen.style("Answer: Bern") == ("default", False, True)
+        drawn.refresh()
+        assert screen.lines[2:4] == ["The capital is Bern.", "Answer: Bern"]
+        assert screen.style("The capital is Bern.") == ("default", False, False)
+        assert screen.style("Answer: Bern") == ("default", False, True)
+    assert not any(screen.lines)
 
 
-def test_subject_and_property_come_once_above_their_values() -> None:
+def test_the_end_of_a_long_text_is_seen_while_it_is_written() -> None:
+    screen = Screen()
+    text = TerminalText(screen.console, "Answer:")
+    with text.live() as drawn:
+        pieces(text, *(f"line {number}\n" for number in range(500)))
+        drawn.refresh()
+        shown = [row for row in screen.lines if row]
+        assert shown[-2] == "line 499"
+        assert len(shown) < screen.console.height
+
+
+def test_the_answer_comes_first_and_below_it_its_proof_once() -> None:
     screen = Screen()
     print_question(screen.console, ANSWER.question)
-    print_answer(screen.console, ANSWER, "Answer:", was_streamed=False)
-    assert screen.lines[:15] == [
+    print_answer(screen.console, ANSWER, "Answer:")
+    assert screen.lines[:11] == [
         "What[2J is it?",
         "",
-        "I look.",
-        "Fact: <Switzerland> <capital> <Bern> .",
-        "Fact: <Switzerland> <inception> <1291> .",
         "Answer: Bern",
         "",
         "Switzerland  wikidata.org/wiki/Q39",
         "  capital    wikidata.org/wiki/Property:P36",
         "    Bern     wikidata.org/wiki/Q70",
-        "  inception (inverse)",
-        "    1291",
         "",
+        "(besides: 1 other fact tried; --json shows all)",
         "",
         "",
     ]
-    for fact in ANSWER.facts:
-        assert screen.style(fact.text) == ("blue", True, False)
+    assert screen.style("Answer: Bern") == ("default", False, True)
     assert f";{WIKI}Property:P36\x1b\\" in screen.written, "the link leads to the whole address"
     assert "\x07" not in screen.written
+    assert "Fact:" not in screen.written
+
+
+def test_an_answer_without_proof_says_so() -> None:
+    alone = replace(ANSWER, text="So.\nAnswer: Bern", facts=(), links=())
+    note = "(no fact of the index proves this answer)"
+    for said, free in ((alone, False), (replace(alone, unknown=True), False), (alone, True)):
+        screen = Screen()
+        print_answer(screen.console, said, "Answer:", free=free)
+        assert [row for row in screen.lines if row][:2] == ["So.", "Answer: Bern"]
+        is_told = not (free or said.unknown)
+        assert (note in screen.lines, note in plain(said, free=free)) == (is_told, is_told)
+
+
+def test_a_long_proof_is_cut_and_counted() -> None:
+    facts = tuple(LinkedFact(Link("Ann"), Link("child"), Link(f"Bo {number}")) for number in range(50))
+    listed = replace(ANSWER, answer="; ".join(f"Bo {number}" for number in range(50)), text="", facts=(), links=facts)
+    assert plain(listed).count("<child>") == 20
+    assert "(besides: 30 more facts as proof; --json shows all)" in plain(listed)
 
 
 BOYLE, DIRECTED = Link("Danny Boyle", "Q103916"), Link("director of", "P57")
@@ -173,22 +193,9 @@ def test_namesakes_are_two_subjects() -> None:
 
 def test_ids_replace_addresses_on_a_narrow_terminal() -> None:
     screen = Screen(60)
-    print_answer(screen.console, ANSWER, "Answer:", was_streamed=True)
-    assert screen.lines[1:6] == [
-        "Switzerland  Q39",
-        "  capital    P36",
-        "    Bern     Q70",
-        "  inception (inverse)",
-        "    1291",
-    ]
+    print_answer(screen.console, ANSWER, "Answer:")
+    assert screen.lines[2:5] == ["Switzerland  Q39", "  capital    P36", "    Bern     Q70"]
     assert f";{WIKI}Property:P36\x1b\\" in screen.written
-
-
-def test_a_streamed_text_is_not_repeated() -> None:
-    screen = Screen()
-    print_answer(screen.console, replace(ANSWER, answer="Bern", text="Answer: Bern"), "Answer:", was_streamed=True)
-    assert "Bern" not in screen.lines[0]
-    assert not any(row.startswith("Answer:") for row in screen.lines)
 
 
 @pytest.mark.parametrize(
@@ -205,15 +212,16 @@ def test_an_answer_says_how_it_ended(reason: Any, answer: str, expected: str) ->
     ended = Answer(
         question="Q?",
         answer=answer,
-        text="Answer: Bern\nAnd so on",
+        text="Answer: Bern",
         facts=(),
         links=(),
+        unknown=True,
         tokens=9,
         forward_passes=9,
         seconds=0.1,
         finish_reason=reason,
     )
-    print_answer(screen.console, replace(ended, text="So") if not answer else ended, "Answer:", was_streamed=True)
+    print_answer(screen.console, ended if answer else replace(ended, text=""), "Answer:")
     assert [row for row in screen.lines if row] == [expected]
 
 
@@ -241,38 +249,38 @@ def test_the_facts_that_prove_a_query_are_shown() -> None:
     asked = replace(ANSWER, text="Query: count <Switzerland> <capital> .\nAnswer: 1", answer="1", facts=(), links=())
     answer = replace(asked, queries=(query,))
     screen = Screen()
-    print_answer(screen.console, answer, "Answer:", was_streamed=False)
+    print_answer(screen.console, answer, "Answer:")
     shown = [line.split() for line in screen.lines]
+    assert shown[:2] == [["Answer:", "1"], ["Query:", "count", "<Switzerland>", "<capital>"]]
     assert ["Switzerland", "wikidata.org/wiki/Q39"] in shown
     assert ["Bern", "wikidata.org/wiki/Q70"] in shown
-    proof = f"Proof: <Switzerland> <capital> <Bern>\n  {WIKI}Q39 {WIKI}Property:P36 {WIKI}Q70\n"
+    proof = f"<Switzerland> <capital> <Bern> .\n  {WIKI}Q39 {WIKI}Property:P36 {WIKI}Q70\n"
     assert plain(answer).endswith(f"Answer: 1\nQuery: count <Switzerland> <capital>\n{proof}")
     assert "Bern" not in plain(asked)
 
 
-def test_a_thought_is_in_italics_above_the_answer() -> None:
+def test_a_thought_is_in_italics_while_it_is_written_and_counted_below_the_answer() -> None:
     screen = Screen()
     text = TerminalText(screen.console, "Answer:")
-    with text.live():
-        for part in ("\nI look.\nFact:", " <a> <p> <b>", " .", "\nAnswer: no"):
+    with text.live() as drawn:
+        for part in ("\nI look.\nFact:", " <a> <p> <b>", " .", "\nNo."):
             in_fact, ends = "<" in part or part == " .", part == " ."
             text.add(TextPiece(part, in_fact=in_fact, completes=ends, in_thought=True))
-        text._live.refresh()  # type: ignore[union-attr]
         pieces(text, "\n\nAnswer: b", ".")
-    assert screen.lines[:5] == ["I look.", "Fact: <a> <p> <b> .", "Answer: no", "Answer: b.", ""]
-    assert screen.style("Answer: b.") == ("default", False, True)
-    assert screen.style("<a> <p> <b> .")[1:] == (True, False)
-    row = screen.look().buffer[2]
-    assert [(row[column].bold, row[column].italics) for column in (0, 9)] == [(False, True)] * 2
-
-
-def test_a_thought_that_was_not_streamed_is_shown_too() -> None:
-    screen, answer = (
-        Screen(),
-        replace(ANSWER, thought="Is it\x1b[2J Bern?\nYes.", text="Answer: Bern", facts=(), links=()),
-    )
-    print_answer(screen.console, answer, "Answer:", was_streamed=False)
-    assert screen.lines[:5] == ["Is it[2J Bern?", "Yes.", "", "Answer: Bern", ""]
+        drawn.refresh()
+        assert screen.lines[:5] == [
+            "I look.",
+            "Fact: <a> <p> <b> .",
+            "No.",
+            "Answer: b.",
+            "reading the prompt, 1 fact, 0 s",
+        ]
+        assert screen.style("Answer: b.") == ("default", False, True)
+        row = screen.look().buffer[2]
+        assert (row[0].bold, row[0].italics) == (False, True)
+    screen = Screen()
+    print_answer(screen.console, replace(ANSWER, thought="Is it Bern?", thought_tokens=4), "Answer:")
+    assert "(besides: 1 other fact tried, a thought of 4 tokens; --json shows all)" in screen.lines
 
 
 def test_a_text_is_streamed_as_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
