@@ -125,15 +125,19 @@ class Answer:
 
 
 def statement_url(fact: LinkedFact) -> str | None:
-    """Return the address of a fact's statement on Wikidata: on the page of its object, if it is an inverse one.
+    """Return the page that says a fact, which is that of its object if it is an inverse one: the place of its statement on
+    Wikidata or a site of its kind, of another graph the page of the subject; None if that has none.
 
     >>> statement_url(LinkedFact(Link("Alaska", "Q797"), Link("capital", "P36"), Link("Juneau", "Q29445")))
     'https://www.wikidata.org/wiki/Q797#P36'
+    >>> statement_url(LinkedFact(Link("Ann", "http://e.org/a#Ann"), Link("knows", "http://e.org/knows"), Link("Bo")))
+    'http://e.org/a#Ann'
     """
     page = fact.object if fact.inverse else fact.subject
     if not isinstance(page, Link) or page.url is None:
         return None
-    return page.url if fact.predicate.id is None else f"{page.url}#{fact.predicate.id}"
+    has_place = re.fullmatch(r"[PQL]\d+", page.id or "") and re.fullmatch(r"P\d+", fact.predicate.id or "")
+    return f"{page.url}#{fact.predicate.id}" if has_place else page.url
 
 
 _UNFINISHED = r"\s*(?:<[^<>]*>\s*){0,2}<[^<>]*>?\s*\Z"

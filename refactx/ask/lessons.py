@@ -244,7 +244,7 @@ class Teacher:
         except QueryError as error:
             raise _LeftOutError("its query cannot be read") from error
         if query is None and one.sparql and not one.facts:
-            raise _LeftOutError("its SPARQL is no walk, or has names that the index has not")
+            raise _LeftOutError("its SPARQL is no chain of facts, or has names that the index has not")
         return query
 
     def _text(

@@ -185,7 +185,7 @@ class Reply:
         for one in self.resolved:
             yield one.note
         if self.choice is not None and self.confidence is not None and self.confidence < self.choice.min_confidence:
-            yield f"the query makes the question only {self.confidence:.1f} nats likelier than none does: it may be wrong"
+            yield f"the confidence in this query is low ({self.confidence:.1f}): it may be wrong"
         if self.sparql is None:
             yield "the query has no SPARQL, since not all of its names have ids, or it compares text as numbers or dates"
 

@@ -77,8 +77,8 @@ def ask(
 ) -> None:
     """Answer questions with facts of an index as proof.
 
-    On a terminal, an answer appears while it is written; in a pipe it comes first, then each fact with its pages.
-    Ctrl-C ends the answer and prints it as far as it was written; the exit code is then 130. With --chat, the
+    The answer comes first, then the facts that prove it, with their pages. On a terminal, the text is seen while it is
+    written. Ctrl-C ends the answer and prints it as far as it was written; the exit code is then 130. With --chat, the
     conversation continues.
     """
     from refactx.ask.examples import prompt_for

@@ -111,7 +111,7 @@ _own_options = common.all_of(
         default="text",
         type=common.Names(["text", "from-walk"], {"strict": "from-walk"}),
         metavar="POLICY",
-        help="text, or from-walk: walks of --index.",
+        help="text, or from-walk: queries of --index.",
     ),
     click.option("--encoder", metavar="MODEL", help="Compare questions by it too: minilm."),
     click.option(

@@ -80,13 +80,13 @@ def _lines(reply: Reply, shown: int, *, explains: bool, has_facts: bool) -> Iter
         if not answered.result.is_complete:
             yield f"(incomplete: {answered.result.reason})"
     if reply.confidence is not None:
-        yield f"Confidence: {reply.confidence:.1f} nats"
+        yield f"Confidence: {confidence_words(reply.confidence)}"
     if reply.sparql is not None:
         yield from ("SPARQL:", *(f"  {visible(text)}" for text in reply.sparql.strip().splitlines()))
     if answered is not None:
         yield from _rows(answered, shown)
         if has_facts:
-            yield from (f"Fact: {fact_line(fact)}" for fact in answered.facts[:shown])
+            yield from (fact_line(fact) for fact in answered.facts[:shown])
             yield from _more_facts(answered, shown)
     if explains and reply.choice is not None:
         yield from _explanation(reply, shown)
@@ -141,6 +141,20 @@ def _explanation(reply: Reply, shown: int) -> Iterator[str]:
         confidence = choice.confidence(candidate)
         yield f"Candidate: {candidate.score:8.2f} (confidence {confidence:6.2f})  {line(write_line(candidate.query))}"
     yield from more(len(choice.candidates), shown, "candidate")
+
+
+_CONFIDENCES = ((4.0, "low"), (10.0, "medium"))
+"""Below which confidence an answer is what, as the page says: below the first, the usual prompts do not answer."""
+
+
+def confidence_words(confidence: float) -> str:
+    """Return a confidence on a scale, with its number.
+
+    >>> confidence_words(12.34), confidence_words(3.1)
+    ('high (12.3)', 'low (3.1)')
+    """
+    word = next((word for below, word in _CONFIDENCES if confidence < below), "high")
+    return f"{word} ({confidence:.1f})"
 
 
 def fact_line(fact: LinkedFact) -> str:
@@ -446,7 +460,7 @@ def _policy_lines(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int
         if written.text:
             yield from ("Text:", *(f"  {visible(text)}" for text in written.text.splitlines()))
     if written.confidence is not None:
-        yield f"Confidence: {written.confidence:.1f} nats"
+        yield f"Confidence: {confidence_words(written.confidence)}"
     if written.sparql is None:
         yield f"Refused: {line(written.reason)}"
         return

@@ -55,7 +55,7 @@ class TranslatorOptions:
     grammar: bool = option(True, "Own engines: only the pack's SPARQL; default: on.", group=_WRITING)
     policy: PolicyName = option(
         "text",
-        "text, or from-walk: walks of an index.",
+        "text, or from-walk: queries of an index.",
         choices=("text", "from-walk"),
         old={"strict": "from-walk"},
         metavar="POLICY",

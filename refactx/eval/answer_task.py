@@ -102,7 +102,7 @@ FIGURES = (
     Figure("queries_that_fail", "Queries that fail", "queries of answers that do not run on the index", of=sum),
     Figure("unknown_names", "Unknown names", "names in queries of answers that the index does not have", of=sum),
     Figure("tokens", "Tokens", "a question", 1, mean),
-    Figure("forward_passes", "Forward passes", "a question", 1, mean),
+    Figure("forward_passes", "Passes of the model", "a question", 1, mean),
     Figure("seconds", "Seconds", "a question", of=mean),
     Figure("seconds_per_token", "Seconds a token", "", 4, ratio_of_pairs),
     Figure("facts", "Facts", "a question", of=mean),
@@ -616,7 +616,7 @@ def _thresholds(label: str, run: Mapping[str, Any]) -> Table:
             Row("none" if row["threshold"] is None else f"{row['threshold']:g}", [row[name] for name in points])
             for row in run["confidence"]["table"]
         ],
-        note="An answer below a threshold, in nats, counts as not given. Refusal accuracy: share of questions that are "
+        note="An answer below a threshold of the confidence counts as not given. Refusal accuracy: share of questions that are "
         "answered right, or not answered where the answer would be wrong.",
     )
 

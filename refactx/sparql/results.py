@@ -23,6 +23,10 @@ Format = Literal["csv", "tsv", "json"]
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _STRING, _LANGUAGE = _XSD + "string", "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"
 _QUOTED = re.compile('[,"\r\n]')
+_FORMULA = re.compile(
+    r"(?![+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|INF)\Z)[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+)
+"""The beginning of a text that a spreadsheet takes for a formula, wide characters too, and that is no number."""
 
 
 def written(result: Result, form: Format) -> Iterator[str]:
@@ -35,6 +39,8 @@ def written(result: Result, form: Format) -> Iterator[str]:
     'x,y\r\nhttp://a,b\r\n,"1,\n"\r\n'
     >>> "".join(written(rows, "tsv"))
     '?x\t?y\n<http://a>\t"b"@en\n\t"1,\\n"\n'
+
+    A text in CSV that a spreadsheet would take for a formula has an apostrophe before it: `'=1+1`, but `-5`.
     """
     return {"csv": _csv, "tsv": _tsv, "json": _json}[form](result)
 
@@ -82,6 +88,7 @@ def _value(term: Term | None) -> str:
 
 
 def _field(text: str) -> str:
+    text = f"'{text}" if _FORMULA.match(text) else text
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
 

@@ -138,12 +138,12 @@ def check_predicate(walks: Walks, predicate: str, members: Sequence[str], *, mus
         raise QueryError(
             f"no fact of {whose} has the predicate <{predicate}>{_proposed(_near(walks, predicate, members))}"
         )
-    hint = _proposed(_near(walks, predicate, members))
+    hint, command = _proposed(_near(walks, predicate, members)), ""
     own = walks.facts.describe(list(walks.facts.predicates(members[0])))
     reads_backwards = predicate.endswith((" of", " by", "(inverse)")) or predicate.startswith("has ")
     if reads_backwards and own and not any(described.inverse for described in own.values()):
-        hint += ". It has no inverse facts: does the index (`ingest --inverse`)?"
-    raise QueryError(f"<{predicate}> is no predicate of {whose}{hint}")
+        hint, command = f"{hint}. It has no inverse facts", ": does the index (`ingest --inverse`)?"
+    raise QueryError(f"<{predicate}> is no predicate of {whose}{hint}", command=command)
 
 
 def _near(walks: Walks, predicate: str, members: Sequence[str]) -> list[str]:

@@ -184,15 +184,17 @@ class Walks:
         return names if all(both.issuperset(one.also) for one in self.facts.describe(names).values()) else []
 
     def _refused(self, hub: str, predicate: str) -> QueryError:
-        todo = "Narrow the set to members of another entity, or ingest with a larger --inverse-limit"
+        todo, command = "Narrow the set to members of another entity", ", or ingest with a larger --inverse-limit"
         if not self._backwards(predicate):
             return QueryError(
-                f"<{hub}> is a hub: its facts with <{predicate}> are not in the index, and no others tell them. {todo}"
+                f"<{hub}> has too many facts with <{predicate}>: they are not in the index, and no others tell them. {todo}",
+                command=command,
             )
         (count,) = self.facts.counts([hub], predicate)
         return QueryError(
             f"<{hub}> has {count:,} facts with <{predicate}>: they are counted, but not in the index, and to look for them "
-            f"is to scan {self.facts.size:,} facts. {todo}"
+            f"is to scan {self.facts.size:,} facts. {todo}",
+            command=command,
         )
 
     def objects(self, subjects: Sequence[str], predicate: str) -> dict[str, list[str]]:

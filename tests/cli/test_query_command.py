@@ -48,7 +48,7 @@ class TestLines:
         lines = done.stdout.splitlines()
         assert lines[:3] == [f"Query: count <{ALASKA}> <language used>", "Answer: 19", "SPARQL:"]
         assert "    wd:Q797 wdt:P2936 ?x ." in lines
-        facts = [line.removeprefix("Fact: ") for line in lines if line.startswith("Fact: ")]
+        facts = [line for line in lines if line.startswith("<")]
         assert len(facts) == 19
         confirmed = run_refactx("facts", facts[0], "--db", sample_url, "--json")
         assert json.loads(confirmed.stdout)["completions"] == [{"text": f"{facts[0]} .", "leaves": 1}]
@@ -66,7 +66,7 @@ class TestLines:
         line = "list <Alaska> <language used>"
         shown = in_process("query", line, "--limit", 3, "--db", sample_url).stdout
         assert len(re.findall(r"^Row: .*  https://www.wikidata.org/wiki/Q\d+$", shown, re.M)) == 3
-        assert len(re.findall("^Fact: ", shown, re.M)) == 3
+        assert len(re.findall("^<", shown, re.M)) == 3
         assert "; (and 16 more)\n" in shown
         assert "(and 16 more rows: see --limit)" in shown
         assert "(and 16 more facts: see --limit)" in shown
@@ -100,8 +100,8 @@ class TestLines:
             "Answer: b; c",
             "Row: b",
             "Row: c",
-            "Fact: <Ann> <p> <b>",
-            "Fact: <Ann> <p> <c>",
+            "<Ann> <p> <b>",
+            "<Ann> <p> <c>",
             "",
         ]
         assert "refactx: the query has no SPARQL" in done.stderr
@@ -174,7 +174,7 @@ class TestQuestions:
         done = in_process(*command, "--explain", catch_exceptions=False)
         lines = done.stdout.splitlines()
         assert lines[:3] == ["Question: How many p has Ann?", "Query: count <Ann> <p>", "Answer: 2"]
-        assert re.fullmatch(r"Confidence: -?\d+\.\d nats", lines[3])
+        assert re.fullmatch(r"Confidence: (low|medium|high) \(-?\d+\.\d\)", lines[3])
         assert "Asks for: count" in lines
         assert "Names: 'Ann' <Ann>, 100% of the facts of all entities of its name" in lines
         assert re.search(r"^Candidate: +-\d+\.\d\d \(confidence +-?\d+\.\d\d\)  count <Ann> <p>$", done.stdout, re.M)

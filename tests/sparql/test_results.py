@@ -52,7 +52,15 @@ def test_csv_has_the_values(rows: list[tuple[Term | None, ...]]) -> None:
     read = list(csv.reader(io.StringIO("".join(written(result, "csv")), newline="")))
     assert read[0] == list(result.variables)
     values = [["" if t is None else str(t) if isinstance(t, BlankNode) else t.value for t in row] for row in rows]  # type: ignore[union-attr]
-    assert [row or [""] for row in read[1:]] == values
+    assert [[unguarded(cell) for cell in row] or [""] for row in read[1:]] == values
+
+
+def unguarded(cell: str) -> str:
+    """The text of a cell that no spreadsheet takes for a formula."""
+    begins = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+    if cell.startswith(begins):
+        assert cell.removeprefix("-").removeprefix("+") == "INF" or isinstance(float(cell), float)
+    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(begins) else cell
 
 
 def test_the_text_is_that_of_pyoxigraph() -> None:

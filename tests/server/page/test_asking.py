@@ -5,7 +5,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 import pytest
 from playwright.sync_api import Page, expect
-from support.server.pages import Pages, answer_by_query, ask, assert_accessible, colour, gated, replayed
+from support.server.pages import Pages, answer_by_query, ask, assert_accessible, colour, gated, replay, replayed
 from support.server.running import PROMPT, Running, eventually, running
 from support.thinking_model import scripted_model, thinking_tokenizer
 
@@ -16,14 +16,47 @@ CAPITAL = "What is the capital of Alaska?"
 ALASKA = "Alaska (state of the United States of America)"
 JUNEAU = "Juneau (city in and state capital of Alaska, United States)"
 ANSWER = ".written:not(.thought .written)"
+FINAL = ".body > .answer strong"
 
 
 @pytest.fixture
 def answered(pages: Pages, sample_server: str) -> Page:
-    """A page with an answer of the demo model."""
+    """A page with an answer of the demo model, and how it was found."""
+    page = pages.open(f"{sample_server}/?q={quote(CAPITAL)}")
+    unfold(page)
+    return page
+
+
+def unfold(page: Page) -> None:
+    """Wait for the answer, and show how it was found."""
+    page.locator(".figures").last.wait_for()
+    page.locator(".how > summary").last.click()
+
+
+def test_the_answer_comes_first_then_its_proof_once_and_the_text_is_folded(pages: Pages, sample_server: str) -> None:
     page = pages.open(f"{sample_server}/?q={quote(CAPITAL)}")
     page.locator(".figures").wait_for()
-    return page
+    expect(page.locator(FINAL)).to_have_text("Juneau")
+    shown = page.locator(".body > *").evaluate_all("all => all.map((one) => one.className)")
+    assert [name.split()[0] for name in shown] == ["answer", "proof", "how", "figures"]
+    assert page.locator(".body").inner_text().count("capital of Alaska") == 1
+    expect(page.locator(ANSWER)).to_be_hidden()
+    expect(page.locator(".how > summary")).to_have_text("How it was found")
+    assert_accessible(page)
+
+
+def test_facts_that_were_only_tried_are_folded_and_unknown_has_no_proof(pages: Pages, tiny_server: Running) -> None:
+    page = pages.open(tiny_server.url)
+    fact = {"text": "<Ann> <p> <b> .", "subject": {"label": "Ann", "id": None, "url": None}, "inverse": False}
+    fact |= {"predicate": {"label": "p", "id": None, "url": None}, "object": {"literal": "b"}, "span": None}
+    tried = fact | {"text": "<Ann> <p> <c> .", "object": {"literal": "c"}, "proves": False}
+    for unknown, text, facts in ((False, "b", [fact | {"proves": True}, tried]), (True, "I don't know.", [tried])):
+        replay(page, replayed(f"Answer: {text}", facts=facts, unknown=unknown))
+        ask(page, "Which?")
+        turn = page.locator(".turn").last
+        expect(turn.locator(".how > summary")).to_have_text("How it was found · 1 other fact tried")
+        expect(turn.locator("table.facts tbody tr:not(.below)")).to_have_count(0 if unknown else 1)
+        expect(turn.locator(".notice")).to_have_count(0)
 
 
 def test_an_answer_has_its_facts_as_links_and_in_a_table(answered: Page) -> None:
@@ -33,8 +66,8 @@ def test_an_answer_has_its_facts_as_links_and_in_a_table(answered: Page) -> None
     expect(fact).to_have_css("text-decoration-line", "underline")
     red, green, blue = colour(answered, ".written .fact-link")
     assert blue > max(red, green) + 50
-    expect(answered.locator(".written strong")).to_have_text("Juneau")
-    expect(answered.locator(".written strong")).to_have_css("font-weight", "700")
+    expect(answered.locator(FINAL)).to_have_text("Juneau")
+    expect(answered.locator(FINAL)).to_have_css("font-weight", "700")
     cells = answered.locator("table.facts tbody tr").first.locator("td")
     assert [cell.inner_text().splitlines()[0] for cell in cells.all()[:3]] == ["Alaska", "capital", "Juneau"]
     expect(cells.last.get_by_role("link")).to_have_attribute("href", "https://www.wikidata.org/wiki/Q797#P36")
@@ -77,7 +110,13 @@ def test_the_keyboard_alone_reaches_everything(pages: Pages, sample_server: str)
     page.keyboard.press("Enter")
     page.locator(".figures").wait_for()
     expect(page.get_by_label("Your question")).to_be_focused()
-    fact = page.locator(".written .fact-link")
+    summary, fact = page.locator(".how > summary"), page.locator(".written .fact-link")
+    for _ in range(30):
+        page.keyboard.press("Shift+Tab")
+        if summary.evaluate("element => element === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    page.get_by_label("Your question").focus()
     for _ in range(30):
         page.keyboard.press("Shift+Tab")
         if fact.evaluate("element => element === document.activeElement"):
@@ -188,14 +227,20 @@ def test_a_made_up_fact_is_marked(pages: Pages, sample_server: str) -> None:
 
 def test_a_query_is_shown_with_its_rows_and_its_sparql(pages: Pages, sample_server: str) -> None:
     page = pages.open(sample_server)
-    query = answer_by_query(page, sample_server, f"list <{ALASKA}> <contains administrative territorial entity>")
-    page.locator(".figures").wait_for()
+    query = answer_by_query(page, sample_server, f"list <{ALASKA}> <language used>")
+    unfold(page)
     shown = page.locator(".query")
+    shown.get_by_text("Rows (", exact=False).click()
     assert shown.locator(".rows li").count() == len(query["rows"]) > 3
     expect(shown.locator(".rows li a").first).to_have_attribute("href", "/explore?subject=" + encoded(query["rows"][0]))
     shown.get_by_text("SPARQL", exact=True).click()
     expect(shown.get_by_role("region", name="SPARQL")).to_have_text(query["sparql"].strip())
-    expect(page.locator(".written strong")).to_have_text("them")
+    expect(shown.locator("pre .of-word").first).to_have_text("PREFIX")
+    expect(page.locator(FINAL)).to_have_text("them")
+    rows = page.locator("table.facts tbody tr:not(.below)")
+    expect(rows).to_have_count(10)
+    page.get_by_role("button", name=f"Show all {len(query['facts'])}").click()
+    expect(rows).to_have_count(len(query["facts"]))
     expect(page.get_by_text("No fact of the index proves this answer.")).to_have_count(0)
 
 
@@ -248,7 +293,7 @@ def test_texts_are_no_markup(pages: Pages, sample_server: str) -> None:
     ask(page, text)
     page.locator(".figures").wait_for()
     assert page.locator(".question").inner_text() == text
-    expect(page.locator(".written strong")).to_have_text("<b>c</b>")
+    expect(page.locator(FINAL)).to_have_text("<b>c</b>")
     assert page.locator("main img, main script").count() == 0
     expect(page.get_by_text("No fact of the index proves this answer.")).to_be_visible()
     assert_accessible(page)
@@ -259,7 +304,7 @@ def encoded(row: dict[str, str]) -> str:
     return quote(row["label"], safe="*-._ ").replace(" ", "+")
 
 
-def test_a_thought_is_folded_above_the_answer(pages: Pages, tiny_index: refactx.Index) -> None:
+def test_a_thought_is_folded_in_how_the_answer_was_found(pages: Pages, tiny_index: refactx.Index) -> None:
     tokenizer = thinking_tokenizer("option")
     with (
         scripted_model(tokenizer) as (model, script),
@@ -272,9 +317,10 @@ def test_a_thought_is_folded_above_the_answer(pages: Pages, tiny_index: refactx.
         page.locator("#model", has_text="tiny").wait_for()
         ask(page, "Who?")
         page.locator(".figures").wait_for()
+        expect(page.locator(FINAL)).to_have_text("b")
+        page.locator(".how > summary").click()
         expect(page.locator(".thought summary")).to_have_text("Thought")
         expect(page.locator(".thought .written")).to_be_hidden()
-        expect(page.locator(".written .answer strong")).to_have_text("b")
         expect(page.locator("#said")).to_have_text("Answer: b. 1 fact.")
         assert_accessible(page)
         page.locator(".thought summary").click()

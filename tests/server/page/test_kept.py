@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
-from support.server.pages import Pages, answer_by_query, ask, assert_accessible
+from support.server.pages import Pages, answer_by_query, ask, assert_accessible, replay, replayed
 from support.server.running import Running, running
 from support.server.taking_files import opener_of, taking_files
 from support.servers import DatabaseServer, database
@@ -44,22 +44,55 @@ def test_a_conversation_is_opened_again_as_it_was_and_deleted(pages: Pages, samp
     page.get_by_text("There are none yet").wait_for()
 
 
+def test_conversations_are_searched_and_named(pages: Pages, tiny_server: Running) -> None:
+    page = pages.open(tiny_server.url)
+    page.locator("#model", has_text="tiny").wait_for()
+    for question, answer in (("Who?", "Ann"), ("Where?", "Bern")):
+        replay(page, replayed(f"Answer: {answer}"))
+        ask(page, question)
+        page.locator(".figures").wait_for()
+        page.get_by_role("button", name="New conversation").click()
+    page.get_by_role("button", name="History").click()
+    listed = page.locator(".history .open span")
+    expect(listed).to_have_text(["Where?", "Who?"])
+    search = page.get_by_label("Search the conversations")
+    search.fill("ann")  # of an answer
+    expect(listed).to_have_text(["Who?"])
+    page.get_by_role("button", name="Rename Who?").click()
+    page.get_by_label("Name", exact=True).fill("My aunt")
+    assert_accessible(page)
+    page.keyboard.press("Enter")
+    expect(listed).to_have_text(["My aunt"])
+    search.fill("aunt no")
+    page.get_by_text("No conversation has these words.").wait_for()
+    search.fill("AUNT who")
+    page.locator(".history .open").click()
+    ask(page, "And?")  # it keeps its name
+    page.locator(".figures").nth(1).wait_for()
+    page.get_by_role("button", name="History").click()
+    expect(listed).to_have_text(["My aunt", "Where?"])
+
+
 def test_confidence_is_a_word_with_its_number(pages: Pages, sample_server: str) -> None:
     page = pages.open(f"{sample_server}/?q={quote(CAPITAL)}")
     page.locator(".figures").wait_for()
-    word = page.locator(".figures [title]")
+    word = page.locator(".figures [title]").last
     expect(word).to_contain_text("confidence")
-    number = page.locator(".figures .unseen").inner_text().strip(" ()")
-    assert str(word.get_attribute("title")).startswith(f"{number}: how much likelier")
+    assert page.locator(".figures .unseen").inner_text().strip(" ()") == word.get_attribute("title")
+    assert str(word.get_attribute("title")).endswith("low below 4, high from 10")
+    assert not {"nats", "forward"} & set(page.locator(".figures").inner_text().split())
 
 
 def test_facts_and_rows_are_saved_as_csv(pages: Pages, sample_server: str) -> None:
     page = pages.open(sample_server)
     page.locator("#model", has_text="demo").wait_for()
     query = answer_by_query(page, sample_server, f"list <{ALASKA}> <lowest point>")
-    page.locator(".query .rows").wait_for()
+    page.locator(".figures").wait_for()
     rows = saved(page, "Save CSV").split("\r\n")
-    assert [row.strip('"') for row in rows] == ["row", *[row["label"] for row in query["rows"]], ""]
+    assert rows[0] == "Subject,Property,Value"
+    assert [row.rpartition('"')[0].rpartition(',"')[2] or row.rpartition(",")[2] for row in rows[1:-1]] == [
+        fact["object"]["label"] for fact in query["facts"]
+    ]
 
 
 def test_a_wrong_answer_is_reported_where_the_server_keeps_that(

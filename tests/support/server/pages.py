@@ -108,17 +108,23 @@ def ask(page: Page, question: str) -> None:
 def answer_by_query(page: Page, url: str, line: str) -> dict[str, Any]:
     """Ask a question whose answer has the query of a line, as the server runs it. Return the query."""
     query: dict[str, Any] = httpx2.post(f"{url}/v1/query", json={"question": line}).json()
-    page.route(
-        "**/v1/chat/completions", lambda route: route.fulfill(**replayed(f"Query: {line} .\nAnswer: them", [query]))
-    )
+    facts = [fact | {"proves": True, "span": None} for fact in query["facts"]]
+    replay(page, replayed(f"Query: {line} .\nAnswer: them", [query], facts))
     ask(page, "Which parts has Alaska?")
     return query
 
 
-def replayed(text: str, queries: list[object] | None = None) -> dict[str, Any]:
-    """The stream of an answer without facts, as the server sends it."""
+def replay(page: Page, reply: dict[str, Any]) -> None:
+    """Let the page have a reply to its questions."""
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(**reply))
+
+
+def replayed(
+    text: str, queries: list[object] | None = None, facts: list[Any] | None = None, *, unknown: bool = False
+) -> dict[str, Any]:
+    """The stream of an answer, with facts in no text, as the server sends it."""
     answer = text.rpartition("Answer:")[2].strip()
-    final = {"answer": answer, "unknown": False, "confidence": None, "facts": [], "queries": queries or []}
+    final = {"answer": answer, "unknown": unknown, "confidence": None, "facts": facts or [], "queries": queries or []}
     final |= {"forward_passes": 1, "turns_left_out": 0}
     chunks: list[object] = [
         {"choices": [{"delta": {"content": text}, "finish_reason": None}]},

@@ -5,14 +5,15 @@ import { checkedText } from "./checked_text.js";
 import { factsTable } from "./facts_table.js";
 import { labelsOf } from "./names.js";
 import { errorNotice, retryNotice, waitingNotice } from "./notice.js";
-import { queryView } from "./query_view.js";
+import { queryResult, queryView } from "./query_view.js";
 import { stream, unready } from "./server.js";
 import { attachTree } from "./tree.js";
 import { WrittenText } from "./written_text.js";
 
 const MOST_TRIES = 5;
 const USUAL_SECONDS = 2;
-const [UNSURE, SURE] = [4, 10]; // nats: below the first, the usual prompt does not know
+const [UNSURE, SURE] = [4, 10]; // confidences: below the first, the usual prompt does not know
+const LONG_ANSWER = 40; // characters, from which an answer is not so large
 const LONG_MILLISECONDS = 2500; // after which a person wants to know why it takes so long
 
 /** Write a piece of a stream. `about`: its field `refactx`. */
@@ -48,17 +49,15 @@ class Thought {
     }
 }
 
-/** Return how sure an answer is in words, with its number. `nats`: null if nothing was chosen by the question. */
-function confidenceOf(nats) {
-    if (nats === null || nats === undefined) {
+/** Return how sure an answer is, in words. `number`: null if nothing was chosen by the question. */
+function confidenceOf(number) {
+    if (number === null || number === undefined) {
         return null;
     }
-    const word = nats < UNSURE ? "low" : nats < SURE ? "medium" : "high";
-    const number = `${nats.toFixed(1)} nats`;
-    const title = `${number}: how much likelier the fact makes the question than none does`;
-    const unseen = element("span", { class: "unseen" }, ` (${number})`);
-    const shown = element("span", { title }, `${word} confidence`, unseen);
-    return element("span", {}, " · ", shown);
+    const word = number < UNSURE ? "low" : number < SURE ? "medium" : "high";
+    const title = `${number.toFixed(1)}: low below ${UNSURE}, high from ${SURE}`;
+    const unseen = element("span", { class: "unseen" }, ` (${title})`);
+    return element("span", {}, " · ", element("span", { title }, `${word} confidence`, unseen));
 }
 
 export class Column {
@@ -185,8 +184,11 @@ export class Column {
     async finish(tokens, seconds) {
         Object.assign(this, { tokens, seconds });
         const result = this.result ?? { answer: "", facts: [], queries: [], unknown: false };
+        const proof = result.facts.filter((fact) => fact.proves ?? true); // of an older history, all
         this.written.end(result.answer, result.unknown);
-        if (!this.text.trim()) {
+        if (result.answer && !this.isFree) {
+            this.conclude(result, proof);
+        } else if (!this.text.trim()) {
             this.body.append(element("p", { class: "soft" }, "The model wrote nothing."));
         }
         if (this.reason === "length") {
@@ -194,33 +196,39 @@ export class Column {
                 element("p", { class: "soft" }, "The text is cut off here: it reached the most tokens."),
             );
         }
-        if (!this.isFree && result.answer && !result.unknown && !result.facts.length && !result.queries.length) {
-            this.body.append(element("p", { class: "notice" }, "No fact of the index proves this answer."));
-        }
-        if (result.facts.length) {
-            this.body.append(factsTable(result.facts, "Facts in this answer"));
-        }
-        this.body.append(
-            ...result.queries.map((query) => queryView(query, this.text)),
-            this.figures(result, tokens, seconds),
-        );
+        this.body.append(this.figures(result, tokens, seconds));
         const ended = result.answer ? `Answer: ${result.answer}.` : "The text has ended.";
-        say(`${ended} ${counted(result.facts.length, "fact")}.`);
+        say(`${ended} ${counted(proof.length, "fact")}.`);
         if (this.isFree) {
             await checkedText(this.written, this.text, result.answer);
         }
     }
 
-    figures(result, tokens, seconds) {
-        const figures = [
-            counted(tokens, "token"),
-            counted(result.forward_passes ?? 0, "forward pass", "forward passes"),
+    /** Show the answer first, then what proves it; how it was found is folded away. */
+    conclude(result, proof) {
+        const answer = element("strong", {}, result.answer);
+        const looks = [result.unknown && "unknown", result.answer.length > LONG_ANSWER && "long"].filter(Boolean);
+        const tried = result.facts.length - proof.length;
+        const isProved = result.unknown || proof.length > 0 || result.queries.at(-1)?.answer === result.answer;
+        const title = element("summary", {}, "How it was found");
+        title.append(tried ? ` · ${counted(tried, "other fact")} tried` : "");
+        const queries = result.queries.map((query) => queryView(query, this.text));
+        const parts = [
+            element("p", { class: ["answer", ...looks].join(" "), dir: "auto" }, answer),
+            ...result.queries.flatMap(queryResult),
+            proof.length > 0 && factsTable(proof, proof.length === 1 ? "Proved by this fact" : "Proved by these facts"),
+            !isProved &&
+                element("p", { class: "notice" }, "No fact of the index proves this answer."),
+            element("details", { class: "how" }, title, this.thought.root, this.written.root, ...queries),
         ];
-        if (!this.isFree) {
-            figures.unshift(counted(result.facts.length, "fact"));
-        }
-        figures.push(`${seconds.toFixed(1)} s`);
-        return element("p", { class: "figures" }, figures.join(" · "), confidenceOf(result.confidence));
+        this.body.replaceChildren(...parts.filter(Boolean));
+    }
+
+    figures(result, tokens, seconds) {
+        const passes = counted(result.forward_passes ?? 0, "pass", "passes");
+        const title = `${counted(tokens, "token")}, ${passes} of the model`;
+        const shown = element("span", { title }, `${seconds.toFixed(1)} s`);
+        return element("p", { class: "figures" }, shown, !this.isFree && confidenceOf(result.confidence));
     }
 
     /** Wait until the server may be asked again. */

@@ -57,6 +57,7 @@ export function completeNames(field, list) {
         const start = cursor - OPEN_NAME.exec(field.value.slice(0, cursor))[1].length;
         const isClosed = field.value[cursor] === ">";
         field.setRangeText(names[at] + (isClosed ? "" : ">"), start, cursor, "end");
+        field.dispatchEvent(new Event("change"));
         close();
         field.focus();
     }

@@ -2,9 +2,17 @@
 
 import { element } from "./element.js";
 
-/** Return rows of texts as CSV (RFC 4180). */
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+const FORMULA = /^[=+\-@\t\r\n\uFF1D\uFF0B\uFF0D\uFF20]/; // wide characters too
+
+/**
+ * Return rows of texts as CSV (RFC 4180). A text that a spreadsheet would take for a formula has an apostrophe before
+ * it; numbers stay numbers.
+ */
 export function csvOf(rows) {
-    const cell = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const guarded = (text) => (FORMULA.test(text) && !NUMBER.test(text) ? `'${text}` : text);
+    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const cell = (text) => quoted(guarded(text));
     return rows.map((row) => `${row.map((text) => cell(text ?? "")).join(",")}\r\n`).join("");
 }
 

@@ -1,7 +1,7 @@
 /** The lists of the page that walks the index. Each is an element made of what the server replied. */
 
 import { counted, element, isolated } from "./element.js";
-import { exploreUrl, link, nameOf, split, statementUrl, textOf } from "./names.js";
+import { exploreUrl, link, nameOf, siteOf, sourceUrl, split, textOf } from "./names.js";
 
 /** Return subjects, those with most facts first. `state`: what the page shows, which they keep. */
 export function subjectList(found, state) {
@@ -53,7 +53,7 @@ export function propertyList(found, state) {
         "div",
         {},
         own.length > 0 && element("ul", { class: "items" }, ...list(own)),
-        inverse.length > 0 && element("h3", {}, "Backwards, from other subjects"),
+        inverse.length > 0 && element("h3", {}, "Said of it by other subjects"),
         inverse.length > 0 && element("ul", { class: "items" }, ...list(inverse)),
     );
 }
@@ -62,7 +62,7 @@ export function propertyList(found, state) {
 export function propertyHead(property, state) {
     const page = property.url && pageLink(property.url, property.id);
     const values = counted(property.facts, "value");
-    const note = property.inverse ? " · read backwards" : "";
+    const note = property.inverse ? " · said on the page of the value" : "";
     return element(
         "div",
         { class: "head" },
@@ -80,8 +80,8 @@ export function valueList(found, state) {
         const shown = isSubject
             ? link(exploreUrl(name, "", state.prefix), { class: "go" }, nameOf(name))
             : element("span", { class: "go literal", dir: "auto" }, name);
-        const url = statementUrl(fact);
-        const source = url && link(url, { class: "source", "aria-label": `${name}: statement on Wikidata` }, "↗");
+        const url = sourceUrl(fact);
+        const source = url && link(url, { class: "source", "aria-label": `${name}: on ${siteOf(url)}` }, "↗");
         return element("li", {}, shown, source);
     });
     return element("ul", { class: "items" }, ...items);
@@ -107,6 +107,6 @@ function pageLink(url, id) {
         {},
         id,
         element("span", { "aria-hidden": "true" }, " ↗"),
-        element("span", { class: "unseen" }, " on Wikidata"),
+        element("span", { class: "unseen" }, ` on ${siteOf(url)}`),
     );
 }

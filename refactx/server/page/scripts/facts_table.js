@@ -2,22 +2,31 @@
 
 import { csvButton } from "./csv.js";
 import { element, isolated } from "./element.js";
-import { exploreUrl, link, nameOf, statementUrl, textOf } from "./names.js";
+import { exploreUrl, link, nameOf, siteOf, sourceUrl, textOf } from "./names.js";
 import { treeOf } from "./tree.js";
 
 const COLUMNS = ["Subject", "Property", "Value"];
+const FIRST = 10;
 
-/** Return a table of facts. `title`: its caption. */
+/** Return a table of facts, of which the first are shown at once. `title`: its caption. */
 export function factsTable(facts, title) {
     const heads = COLUMNS.map((name) => element("th", { scope: "col" }, name));
     const links = element("th", { scope: "col" }, element("span", { class: "unseen" }, "Links"));
-    return element(
+    const body = element("tbody", {}, ...facts.slice(0, FIRST).flatMap(rowsOf));
+    const rest = facts.slice(FIRST);
+    const click = () => {
+        body.append(...rest.flatMap(rowsOf));
+        more.remove();
+    };
+    const more = element("button", { type: "button", class: "quiet small", click }, `Show all ${facts.length}`);
+    const table = element(
         "table",
         { class: "facts" },
         element("caption", {}, title, " ", csvButton(() => [COLUMNS, ...facts.map(textsOf)], "facts.csv")),
         element("thead", {}, element("tr", {}, ...heads, links)),
-        element("tbody", {}, ...facts.flatMap(rowsOf)),
+        body,
     );
+    return element("div", { class: "proof" }, table, rest.length > 0 && more);
 }
 
 function textsOf(fact) {
@@ -25,7 +34,7 @@ function textsOf(fact) {
 }
 
 function rowsOf(fact) {
-    const url = statementUrl(fact);
+    const url = sourceUrl(fact);
     const name = `${textOf(fact.subject)}: ${textOf(fact.predicate)}: ${textOf(fact.object)}`;
     const below = element("tr", { class: "below", hidden: true }, element("td", { colspan: "4" }));
     const toggle = element(
@@ -52,8 +61,8 @@ function rowsOf(fact) {
         url &&
         link(
             url,
-            { class: "source", "aria-label": `${name}, statement on Wikidata` },
-            "Wikidata",
+            { class: "source", "aria-label": `${name}, on ${siteOf(url)}` },
+            siteOf(url),
             element("span", { "aria-hidden": "true" }, " ↗"),
         );
     const row = element(
@@ -81,14 +90,14 @@ function entity(part) {
 }
 
 function backwards(fact) {
-    const note = "Read backwards: the statement is on the page of the value.";
+    const note = "The source says this on the page of the value.";
     return fact.inverse
         ? element(
               "span",
               { class: "inverse", title: note },
               " ",
               element("span", { "aria-hidden": "true" }, "↩"),
-              element("span", { class: "unseen" }, "read backwards"),
+              element("span", { class: "unseen" }, note),
           )
         : null;
 }

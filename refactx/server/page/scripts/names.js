@@ -66,18 +66,30 @@ export function exploreUrl(subject, predicate = "", prefix = "") {
     return address("/explore", { prefix: prefix ?? "", subject: subject ?? "", predicate: predicate ?? "" });
 }
 
-/** Return the page of a fact: its statement on Wikidata, or else its place in this index. */
+/** Return the page of a fact: its statement on Wikidata or a site of its kind, or else its subject's in this index. */
 export function factUrl(fact) {
-    return statementUrl(fact) ?? exploreUrl(fact.subject.label, fact.predicate.label);
+    const isStatement = isOfWikibase((fact.inverse ? fact.object : fact.subject).id, fact.predicate.id);
+    return (isStatement && sourceUrl(fact)) || exploreUrl(fact.subject.label, fact.predicate.label);
 }
 
-/** Return the statement of a fact on Wikidata, as the server does; null if its subject has no page. */
-export function statementUrl(fact) {
-    const page = (fact.inverse ? fact.object : fact.subject).url;
-    if (!page || !page.startsWith("https://")) {
+/** Return where a fact comes from: its statement, or the page of its subject; null if it has none. */
+export function sourceUrl(fact) {
+    const subject = fact.inverse ? fact.object : fact.subject;
+    if (!subject.url || !/^https?:\/\//.test(subject.url)) {
         return null;
     }
-    return fact.predicate.id ? `${page}#${fact.predicate.id}` : page;
+    return isOfWikibase(subject.id, fact.predicate.id) ? `${subject.url}#${fact.predicate.id}` : subject.url;
+}
+
+/** Return the name of the site of an address: `Wikidata`, or its host. */
+export function siteOf(url) {
+    const { host } = new URL(url);
+    return host === "www.wikidata.org" ? "Wikidata" : host;
+}
+
+/** Whether pages of a subject have a place for each property, as those of Wikibase have. */
+function isOfWikibase(subject, property) {
+    return /^[PQL]\d+$/.test(subject ?? "") && /^P\d+$/.test(property ?? "");
 }
 
 /** Return a link that opens a new window if it leads to another site. */

@@ -12,10 +12,21 @@ const [LEFT, RIGHT, TOP, BOTTOM] = [56, 16, 12, 28];
 const LETTER = 7; // pixels of a letter, about
 const STEPS = [1, 2, 5, 10];
 
+const LATITUDE = /^(.*[^a-z])?lat(itude)?([^a-z].*)?$/i;
+const LONGITUDE = /^(.*[^a-z])?(lon|lng|long|longitude)([^a-z].*)?$/i;
+const POINT = /^(?:<[^>]*>\s*)?Point\s*(?:Z\s*)?\(\s*(-?[\d.]+)\s+(-?[\d.]+)(?:\s+-?[\d.]+)?\s*\)$/i;
+const DEGREES = /^([\d.]+)°\s*([NS])[,\s]+([\d.]+)°\s*([EW])(?: \(.*\))?$/;
+
 const readers = {
     place: (text) => {
-        const found = /^Point\(\s*(-?[\d.]+)\s+(-?[\d.]+)\s*\)$/i.exec(text);
-        return found && [Number(found[1]), Number(found[2])];
+        const [point, degrees] = [POINT.exec(text), DEGREES.exec(text)];
+        const found = point
+            ? [Number(point[1]), Number(point[2])]
+            : degrees && [
+                  Number(degrees[3]) * (degrees[4] === "W" ? -1 : 1),
+                  Number(degrees[1]) * (degrees[2] === "S" ? -1 : 1),
+              ];
+        return found && isOnEarth(found) ? found : null;
     },
     number: (text) => (/^[+-]?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(text) ? Number(text) : null),
     date: (text) => {
@@ -31,27 +42,47 @@ export function plotOf(columns, rows) {
     }
     const kinds = columns.map((_, at) => kindOf(rows.map((row) => row[at])));
     const value = (kind, row, at) => readers[kind](row[at]);
-    const at = { place: kinds.indexOf("place"), number: kinds.indexOf("number"), date: kinds.indexOf("date") };
+    const at = { number: kinds.indexOf("number"), date: kinds.indexOf("date") };
     const label = Math.max(0, kinds.indexOf("text"));
     const name = (row) => split(row[label]).label;
     const full = rows.filter((row) => kinds.every((kind, column) => kind === "text" || row[column]));
     const second = kinds.indexOf("number", at.number + 1);
     const across = at.date >= 0 ? at.date : second >= 0 ? at.number : -1;
     const up = at.date >= 0 ? at.number : second;
-    if (at.place >= 0) {
-        const points = full.map((row) => [...value("place", row, at.place), name(row)]);
-        return figure("Map", `Places of ${columns[label]}`, mapOf(points));
+    const places = placesOf(columns, kinds, full, name);
+    if (places.length > 1) {
+        return figure("Map", `Places of ${columns[label]}, north is up`, mapOf(places));
     }
     if (across >= 0 && up >= 0) {
         const points = full.map((row) => [value(kinds[across], row, across), value("number", row, up), row.join(", ")]);
         return figure("Plot", `${columns[up]} by ${columns[across]}`, scatter(points));
     }
     const only = Math.max(at.number, at.date);
-    if (only < 0 || full.length < 2) {
+    if (only < 0 || full.length < 2 || columns.length < 2) {
         return null;
     }
     const bars = full.slice(0, MOST_BARS).map((row) => [name(row), value(kinds[only], row, only), row[only]]);
     return figure("Plot", `${columns[only]} by ${columns[label]}`, barsOf(bars, kinds[only] === "date"));
+}
+
+/** Return longitude, latitude and name of each row: of a column of places, or of two that are called so; else none. */
+function placesOf(columns, kinds, rows, name) {
+    const place = kinds.indexOf("place");
+    if (place >= 0) {
+        return rows.map((row) => [...readers.place(row[place]), name(row)]);
+    }
+    const names = columns.map((one) => one.replace(/([a-z])([A-Z])/g, "$1 $2"));
+    const named = (pattern) => names.findIndex((one, at) => kinds[at] === "number" && pattern.test(one));
+    const [longitude, latitude] = [named(LONGITUDE), named(LATITUDE)];
+    if (longitude < 0 || latitude < 0) {
+        return [];
+    }
+    const points = rows.map((row) => [Number(row[longitude]), Number(row[latitude]), name(row)]);
+    return points.every(isOnEarth) ? points : [];
+}
+
+function isOnEarth([longitude, latitude]) {
+    return Math.abs(latitude) <= 90 && Math.abs(longitude) <= 180;
 }
 
 /** Return what all values of a column are, without those that are empty: a place, a number, a date, or text. */
@@ -92,31 +123,46 @@ function scale(numbers, from, to) {
     return { at: (one) => from + ((one - low) / (high - low)) * (to - from), ticks };
 }
 
-const shown = (number, unit) => {
+const shown = (number) => {
     const rounded = Number(number.toPrecision(12));
     const isYear = Math.abs(rounded) < 10_000;
-    return (isYear ? String(rounded) : rounded.toLocaleString("en", { notation: "compact" })) + unit;
+    return isYear ? String(rounded) : rounded.toLocaleString("en", { notation: "compact" });
 };
 
 /** Return the width of a plot, so that its letters are not smaller on a phone. */
 const widthNow = () => Math.min(WIDEST, document.documentElement.clientWidth - 32);
 
-/** Return places, by longitude and latitude, with degrees of one size. */
+/**
+ * Return a map: north is up, and a degree of longitude is as wide as it is in the middle (equirectangular). It goes
+ * over the date line if places lie close on both sides of it.
+ */
 function mapOf(points) {
-    const sides = [widthNow() - LEFT - RIGHT, HEIGHT - TOP - BOTTOM];
-    const ends = sides.map((_, side) => {
-        const numbers = points.map((one) => one[side]);
+    const longitudes = points.map((one) => one[0]).sort((a, b) => a - b);
+    const gaps = longitudes.map((one, at) => (at ? one - longitudes[at - 1] : one + 360 - longitudes.at(-1)));
+    const west = longitudes[gaps.indexOf(Math.max(...gaps))];
+    const turned = points.map(([x, y, name]) => [x < west ? x + 360 : x, y, name]);
+    const [[left, right], [south, north]] = [0, 1].map((side) => {
+        const numbers = turned.map((one) => one[side]);
         return [Math.min(...numbers), Math.max(...numbers)];
     });
-    const degree = Math.max(0.01, ...ends.map(([low, high], side) => (high - low) / sides[side])); // of a pixel
-    const wide = ends.map(([low, high], side) => {
-        const half = (degree * sides[side]) / 2;
-        return [(low + high) / 2 - half, (low + high) / 2 + half];
-    });
-    return scatter(points, wide, "°", points.length <= MOST_NAMES);
+    const stretch = Math.max(0.05, Math.cos((((south + north) / 2) * Math.PI) / 180));
+    const [wide, high] = [widthNow() - LEFT - RIGHT, HEIGHT - TOP - BOTTOM];
+    const degree = Math.max(0.0005, ((right - left) * stretch) / wide, (north - south) / high) * 1.1; // of a pixel
+    const ends = [
+        [(left + right) / 2, (degree * wide) / stretch / 2],
+        [(south + north) / 2, (degree * high) / 2],
+    ].map(([middle, half]) => [middle - half, middle + half]);
+    return scatter(turned, ends, [longitudeOf, latitudeOf], points.length <= MOST_NAMES);
 }
 
-function scatter(points, ends = [], unit = "", hasNames = false) {
+const degreesOf = (number, [positive, negative]) => {
+    const degrees = Number(Math.abs(number).toFixed(4));
+    return `${degrees}°${degrees === 0 || degrees === 180 ? "" : number > 0 ? positive : negative}`;
+};
+const latitudeOf = (number) => degreesOf(number, "NS");
+const longitudeOf = (number) => degreesOf(((((number + 180) % 360) + 360) % 360) - 180, "EW");
+
+function scatter(points, ends = [], units = [shown, shown], hasNames = false) {
     const width = widthNow();
     const x = scale(ends[0] ?? points.map((one) => one[0]), LEFT, width - RIGHT);
     const y = scale(ends[1] ?? points.map((one) => one[1]), HEIGHT - BOTTOM, TOP);
@@ -128,11 +174,11 @@ function scatter(points, ends = [], unit = "", hasNames = false) {
     const parts = [
         ...x.ticks.flatMap((one) => [
             svg("line", { x1: x.at(one), x2: x.at(one), y1: TOP, y2: HEIGHT - BOTTOM }),
-            svg("text", { x: x.at(one), y: HEIGHT - 8, "text-anchor": "middle" }, shown(one, unit)),
+            svg("text", { x: x.at(one), y: HEIGHT - 8, "text-anchor": "middle" }, units[0](one)),
         ]),
         ...y.ticks.flatMap((one) => [
             svg("line", { x1: LEFT, x2: width - RIGHT, y1: y.at(one), y2: y.at(one) }),
-            svg("text", { x: LEFT - 8, y: y.at(one) + 4, "text-anchor": "end" }, shown(one, unit)),
+            svg("text", { x: LEFT - 8, y: y.at(one) + 4, "text-anchor": "end" }, units[1](one)),
         ]),
         ...points
             .slice(0, MOST_MARKS)
@@ -161,7 +207,7 @@ function barsOf(bars, areDates) {
                 { x: from, y: y + 4, width: Math.max(1, to - from), height: ROW - 8, rx: 2 },
                 svg("title", {}, `${name}: ${text}`),
             ),
-            svg("text", { x: to + 6, y: y + 15 }, areDates ? text.slice(0, 10) : shown(number, "")),
+            svg("text", { x: to + 6, y: y + 15 }, areDates ? text.slice(0, 10) : shown(number)),
         ];
     });
     return svg("svg", { viewBox: `0 0 ${width} ${bars.length * ROW}`, role: "img" }, ...parts);

@@ -3,14 +3,21 @@
 import { copyButton } from "./copy.js";
 import { csvButton } from "./csv.js";
 import { counted, element, isolated } from "./element.js";
-import { factsTable } from "./facts_table.js";
-import { exploreUrl, link, nameOf, textOf } from "./names.js";
+import { coloured } from "./highlight.js";
+import { address, exploreUrl, link, nameOf, textOf } from "./names.js";
 import { plotOf } from "./plot.js";
 
 const SHOWN = 100;
-const OPEN = 30; // rows that are shown at once
 
-/** Return the view of an answered query, as `refactx.queries` has it. `text`: the answer's, which may show its line. */
+/** Return what people have to see of an answered query: that its answer is not complete, and the plot of its rows. */
+export function queryResult(query) {
+    const notice =
+        !query.is_complete &&
+        element("p", { class: "notice" }, `The answer is not complete: ${query.reason}.`);
+    return [notice, query.rows.length > 0 && plotOf(columnsOf(query), textsOf(query))];
+}
+
+/** Return how an answered query reads, as `refactx.queries` has it. `text`: the answer's, which may show its line. */
 export function queryView(query, text) {
     const about = {
         list: () => counted(query.count ?? query.rows.length, "row"),
@@ -22,42 +29,35 @@ export function queryView(query, text) {
     if (!text.includes(query.query)) {
         parts.push(element("pre", { class: "query-line" }, isolated(query.query)));
     }
-    if (!query.is_complete) {
-        parts.push(element("p", { class: "notice" }, `The answer is not complete: ${query.reason}.`));
-    }
     if (query.rows.length) {
         parts.push(
             element(
                 "details",
-                { open: query.rows.length <= OPEN },
+                {},
                 element("summary", {}, `Rows (${query.rows.length})`),
                 rowsOf(query),
-                csvButton(() => [["row", "by"].slice(0, textsOf(query)[0].length), ...textsOf(query)]),
+                csvButton(() => [columnsOf(query), ...textsOf(query)]),
             ),
-            plotOf(["row", "value"], textsOf(query)),
         );
     }
     if (query.sparql) {
-        const text = element("pre", { tabindex: "0", role: "region", "aria-label": "SPARQL" }, query.sparql.trim());
-        const copy = copyButton("Copy SPARQL", () => query.sparql);
-        parts.push(
-            element("details", {}, element("summary", {}, "SPARQL"), element("div", { class: "code" }, text, copy)),
+        const sparql = coloured(query.sparql.trim());
+        const code = element("pre", { tabindex: "0", role: "region", "aria-label": "SPARQL" }, ...sparql);
+        const buttons = element(
+            "p",
+            { class: "buttons" },
+            copyButton("Copy SPARQL", () => query.sparql),
+            link(address("/sparql", { query: query.sparql.trim() }), { class: "quiet small" }, "Open in SPARQL"),
         );
+        parts.push(element("details", {}, element("summary", {}, "SPARQL"), code, buttons));
     } else {
         parts.push(element("p", { class: "soft" }, "There is no SPARQL: not all names of the query have ids."));
     }
-    if (query.facts.length) {
-        const table = factsTable(query.facts, "Facts that prove it");
-        parts.push(
-            element(
-                "details",
-                { open: query.facts.length <= 6 },
-                element("summary", {}, `Facts (${query.facts.length})`),
-                table,
-            ),
-        );
-    }
-    return element("section", { class: "query", "aria-label": "Query of this answer" }, ...parts.filter(Boolean));
+    return element("section", { class: "query", "aria-label": "Query of this answer" }, ...parts);
+}
+
+function columnsOf(query) {
+    return ["row", "by"].slice(0, textsOf(query)[0].length);
 }
 
 function textsOf(query) {

@@ -5,9 +5,11 @@ import { completeNames } from "./complete.js";
 import { csvButton } from "./csv.js";
 import { counted, element, isolated, say } from "./element.js";
 import { address, exploreUrl, link, nameOf } from "./names.js";
+import { colourField } from "./highlight.js";
 import { errorNotice, waitingNotice } from "./notice.js";
 import { plotOf } from "./plot.js";
 import { get, post } from "./server.js";
+import { showSparqlExamples } from "./sparql_examples.js";
 
 const [form, query, send, stop, result] = ["form", "query", "send", "stop", "result"].map((id) =>
     document.getElementById(id),
@@ -88,6 +90,7 @@ form.addEventListener("submit", (event) => {
 });
 stop.addEventListener("click", () => running?.abort());
 completeNames(query, document.getElementById("names"));
+const colour = colourField(query, document.getElementById("colours"));
 query.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
@@ -99,6 +102,13 @@ get("/v1/models")
     .catch(() => {}); // a query says what is wrong
 const given = new URLSearchParams(location.search).get("query");
 if (given) {
-    query.value = given;
+    write(given);
+}
+showSparqlExamples(document.getElementById("examples"), write).catch(() => {}); // a query says what is wrong
+
+/** Put a query into the field, and run it. */
+function write(text) {
+    query.value = text;
+    colour();
     run();
 }

@@ -2,10 +2,17 @@
 
 import { choose } from "./choice.js";
 import { counted, element, say } from "./element.js";
-import { waitingNotice } from "./notice.js";
 import { get, upload } from "./server.js";
 
 const TABLE = /\.(csv|tsv|tab)$/i;
+const STAGES = [
+    [/^send/, "Sending the file"],
+    [/^read/, "Reading the file"],
+    [/^join/, "Joining names and facts"],
+    [/^encode/, "Building the index"],
+    [/^load/, "Saving the index"],
+    [/^store/, "Making it ready for SPARQL"],
+];
 const HEAD = 65_536; // bytes in which the first line of a table is looked for
 
 /** Show the button that takes a file, and take those that are dropped, if the server makes indexes of them. */
@@ -52,7 +59,9 @@ function show(file, most, columns) {
     const options = columns.map((one) => element("option", { value: one }, one));
     const subject = columns.length > 0 && element("select", { id: "subject" }, ...options);
     const error = element("p", { class: "error", role: "alert", hidden: true });
-    const waiting = element("div", { hidden: true }, waitingNotice("The file is read"));
+    const bar = element("progress", { "aria-labelledby": "upload-stage" });
+    const stage = element("p", { id: "upload-stage", role: "status" });
+    const waiting = element("div", { class: "stages", hidden: true }, stage, bar);
     const make = element("button", { class: "primary" }, "Make the index");
     const cancel = element("button", { type: "button", class: "quiet", click: () => shown.close() }, "Cancel");
     const form = element(
@@ -70,9 +79,22 @@ function show(file, most, columns) {
     );
     const shown = element("dialog", { "aria-labelledby": "upload-title" }, form);
 
+    /** Show where an upload is. `fraction`: how much of the stage is done; null if that is not known. */
+    function showStage(name, fraction = null) {
+        const text = STAGES.find(([pattern]) => pattern.test(name))?.[1] ?? "Building the index";
+        const percent = fraction === null ? "" : `, ${Math.floor(100 * fraction)}%`;
+        stage.textContent = `${text}${percent}`;
+        if (fraction === null) {
+            bar.removeAttribute("value");
+        } else {
+            bar.value = fraction;
+        }
+    }
+
     async function submit(event) {
         event.preventDefault();
         [error.hidden, waiting.hidden, make.disabled] = [true, false, true];
+        showStage("send");
         try {
             if (file.size > most) {
                 throw new Error(`The file is too large: the server takes ${counted(most, "byte")} at most.`);
@@ -82,6 +104,8 @@ function show(file, most, columns) {
                 if (found.stage === "ready") {
                     say(`${counted(found.facts, "fact")} to ask about`);
                     choose(found.model);
+                } else {
+                    showStage(found.stage, found.fraction);
                 }
             }
         } catch (failed) {
