@@ -195,6 +195,22 @@ def test_facts_without_ids_lead_to_their_place_in_the_index(pages: Pages, tiny_s
     assert urlsplit(page.url).path == "/explore"
 
 
+def test_a_fact_of_another_graph_leads_to_its_subject_and_to_no_place_that_is_made_up(
+    pages: Pages, tiny_server: Running
+) -> None:
+    page = pages.open(tiny_server.url)
+    parts = {
+        name: {"label": name, "id": f"http://e.org/{name}", "url": f"http://e.org/{name}"} for name in ("Ann", "p")
+    }
+    fact = {"text": "<Ann> <p> <b> .", "subject": parts["Ann"], "predicate": parts["p"], "object": {"literal": "b"}}
+    fact |= {"inverse": False, "span": None, "proves": True}
+    replay(page, replayed("Answer: b", facts=[fact]))
+    ask(page, "Which?")
+    links = page.locator("table.facts tbody a").evaluate_all("all => all.map((one) => one.getAttribute('href'))")
+    assert links == ["/explore?subject=Ann", "/explore?subject=Ann&predicate=p", "http://e.org/Ann"]
+    expect(page.locator("table.facts .source")).to_have_text("e.org ↗")
+
+
 def test_the_answer_without_facts_stands_beside_and_its_facts_are_checked(pages: Pages, sample_server: str) -> None:
     page = pages.open(sample_server)
     page.get_by_role("switch").check()
