@@ -341,16 +341,18 @@ class TreeFacts:
         begins = dict.fromkeys(
             f"{text[:1].swapcase() if other else text[:1]}{text[1:]}" for text in texts for other in (0, 1)
         )
-        asked = [(f"<{text}", NEAR_NAMES) for text in begins if len(text) >= 2]
-        if self.size <= COMPARED_WHOLE:
-            asked.append(("<", COMMON_NAMES))
-        names = dict.fromkeys(text[1:-1] for prefix, limit in asked for text, _ in self._index.complete(prefix, limit))
-        found = most_like(name, names, most)
+        found = self._like(name, [f"<{text}" for text in begins if len(text) >= 2], NEAR_NAMES, most)
+        if not found and self.size <= COMPARED_WHOLE:
+            found = self._like(name, ["<"], COMMON_NAMES, most)
         aliases = [one for one in found if one.endswith(ALIAS)]
         meant: dict[str, list[str]] = {}
         for alias, entity in self.objects(aliases, ALIAS_OF):
             meant.setdefault(alias, []).append(entity)
         return list(dict.fromkeys(entity for one in found for entity in meant.get(one, [one])))[:most]
+
+    def _like(self, name: str, prefixes: Sequence[str], limit: int, most: int) -> list[str]:
+        found = (self._index.complete(prefix, limit) for prefix in prefixes)
+        return most_like(name, dict.fromkeys(text[1:-1] for texts in found for text, _ in texts), most)
 
     def labelled(self, label: str) -> list[str]:
         """Return names of entities with facts that are a label and a description, those with most facts first."""
