@@ -232,7 +232,9 @@ class TreeEngine:
         except QueryError as error:
             if walk.head in ("list", "most", "least") and self._is_empty(walk, limits):
                 return Answer()
-            raise QueryRefusedError(f"the index cannot answer this query: {error.for_clients}: {self._advice}") from None
+            raise QueryRefusedError(
+                f"the index cannot answer this query: {error.for_clients}: {self._advice}"
+            ) from None
 
     def _is_empty(self, walk: Query, limits: Limits) -> bool:
         """Return whether a walk has no rows: it is no error that no member has a predicate, as in walks it is."""
