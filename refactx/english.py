@@ -1,4 +1,4 @@
-"""English for predicates: the name of an inverse, and questions whose answers facts are.
+"""English for predicates and questions: the name of an inverse, questions whose answers facts are, and open pronouns.
 
 A template names an inverse that neither the dump nor the user names. An inverse fact such as
 `<Danny Boyle> <director of> <Slumdog Millionaire>` should read as a sentence and begin with the words of a question,
@@ -18,10 +18,15 @@ languages other than English get ` (inverse)`.
 
 A question follows the same distinction: `works for` is a verb ("Who does Ann work for?", read backwards "Who works for
 Acme?"), `has topping` asks for toppings, `located in` for a place, and a noun for itself ("What is the capital of Peru?").
+
+A pronoun may stand for something in its question, as in "Which company has its headquarters in Graz?", or for nothing there,
+as in "And what is his email?". The rules see words, not grammar: where they cannot tell, it stands for something.
 """
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 def _words(text: str) -> frozenset[str]:
@@ -297,3 +302,46 @@ _PERSONS = _words(
 _OF_PERSONS = _words(
     "directs drives employs invests joins knows leads lives loves manages owns plays reports studies teaches works"
 )
+
+_SUBJECT_PRONOUNS = _words("he she they this these those")
+"""Pronouns of which what is asked for is not the antecedent: "Which department does she lead?"."""
+_PLURAL_PRONOUNS = _words("they them their theirs")
+_OTHER_PRONOUNS = _words("him his her hers it its them their theirs")
+_ASKING = _words("which what who whose how many much every each all any")
+_NO_THING = _words("true false correct right possible year month week day century decade time")
+"""The words after `it` and `this` which then stand for no thing: "Is it true that ...", "this year"."""
+
+
+def open_pronoun(
+    question: str, named: Sequence[tuple[int, int]], is_function: Callable[[str], bool]
+) -> tuple[int, int] | None:
+    """Return the half-open range of the first pronoun that stands for nothing in a question; None if there is none.
+
+    `named`: the ranges of what it names that is no class; `is_function`: whether a word names nothing by itself.
+
+    >>> small = frozenset("and what is his who the of in has its does she".split()).__contains__
+    >>> open_pronoun("And what is his email?", [], small), open_pronoun("Who is Ann, and what is her email?", [(7, 10)], small)
+    ((12, 15), None)
+    >>> open_pronoun("Which company has its headquarters in Graz?", [], small)
+    >>> open_pronoun("Which department does she lead?", [], small)
+    (22, 25)
+    """
+    words = [(one.group().lower(), *one.span()) for one in re.finditer(r"[^\W_]+", question)]
+    for number, (word, start, stop) in enumerate(words):
+        if word not in _SUBJECT_PRONOUNS | _OTHER_PRONOUNS or question[start:stop] == "IT":
+            continue
+        if any(begin <= start < end or begin < start for begin, end in named):  # a part of a name, or after one
+            continue
+        comma = question.find(",", stop)
+        if comma >= 0 and any(begin > comma for begin, _ in named):  # "In his life, what did Ann write?"
+            continue
+        before, after = [one for one, *_ in words[:number]], [one for one, *_ in words[number + 1 :]]
+        if after[:1] and after[0] in _NO_THING:
+            continue
+        is_asked = any(one in _ASKING and not is_function(other) for one, other in pairwise(before))
+        if word in _OTHER_PRONOUNS and is_asked:
+            continue
+        if word in _PLURAL_PRONOUNS and any(one == plural(one) and not is_function(one) for one in before):
+            continue
+        return start, stop
+    return None

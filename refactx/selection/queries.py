@@ -9,7 +9,7 @@ for the sets of superlatives it is begun, for a sample.
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, islice, product
@@ -165,6 +165,11 @@ class Conditions:
         direct = (one for _, one in self._facts.objects(names, self._class_of or ""))
         return class_ in direct or bool(self._of_class(names, class_))
 
+    def are_of_others(self, names: Collection[str], class_: str) -> bool:
+        """Return whether entities have classes, but none is of this one."""
+        have = {name for name, _ in self._facts.objects(list(names), self._class_of or "")}
+        return bool(names) and have.issuperset(names) and not self.are_of(list(names), class_)
+
     def of_values(self, base: Base) -> list[Condition]:
         """Return the filters by literals that some member of a set has, and that words of the question name which name no
         entity; `true` and the like are named by their predicate."""
@@ -263,6 +268,9 @@ class Conditions:
         pairs = self._facts.objects([base.start.name], base.predicate.name)
         return [member for _, member in islice(pairs, self._sample)]
 
+
+_COUNTS = re.compile(r"(?i)\b(most|least|fewest|many|number|busiest|largest|biggest|greatest|smallest|popular)\b")
+"""Words of a superlative that may be of how many there are."""
 
 CLASSES = 3
 """How many classes are tried for a question that names none, those with most members."""
@@ -629,6 +637,7 @@ class QuerySearch:
                 found.append((OrderBy(name), counts[name] / len(members)))
             elif one.name in self.mentions.predicates or (
                 self.conditions.reads_values
+                and _COUNTS.search(self._question)  # the heaviest has a weight, however many it has of anything
                 and one.kind in ("entity", "mixed")
                 and max(self._facts.counts(members, one.name)) > 1
             ):

@@ -16,7 +16,7 @@ from typing import Literal
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InQuery, State
 from refactx.engines.engine import Steps, TreeReading
-from refactx.english import plural
+from refactx.english import open_pronoun, plural
 from refactx.fact import split_fact
 from refactx.selection.mentions import (
     FoldedTokens,
@@ -32,7 +32,6 @@ from refactx.selection.mentions import (
     words_of,
 )
 from refactx.selection.plain import PlainChooser
-from refactx.selection.pronouns import open_pronoun
 from refactx.selection.queries import QuerySearch
 from refactx.selection.query_lines import Candidate, LineScores
 from refactx.selection.scores import QuestionScore
@@ -269,7 +268,8 @@ class QueryAnswers:
 
     def _says_nothing(self, search: QuerySearch, start: str, predicate: str, values: Collection[str]) -> bool:
         """Return whether the objects of a start answer nothing: what the question itself names, unless it asks which of
-        some; its own name; or all members of a class, if the question asks for one, or for those with something.
+        some; its own name; things of other classes than it asks for; many, if it asks for the first; or all members of a
+        class, if the question asks for one, or for those with something.
 
         `values`: the objects, by their names.
         """
@@ -277,6 +277,11 @@ class QueryAnswers:
         if values and {one.name for one in entities}.issuperset(values) and not re.search(r"\bor\b", self._question):
             return True
         if set(values) == {bare_name(start)} and start not in values and not self.in_words(predicate):
+            return True
+        asked = search.asked_class
+        if asked is not None and asked.name != start and search.conditions.are_of_others(values, asked.name):
+            return True
+        if len(values) > self._values and set(search.heads) <= {"most", "least"}:
             return True
         if predicate != search.conditions.instances or len(values) < 2:
             return False

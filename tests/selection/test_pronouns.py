@@ -7,7 +7,7 @@ from support.query.sample_world import KUBRICK, answers, world
 from support.query.world import FakeScore, overlap
 
 from refactx.ask.prompt import load_prompt
-from refactx.selection.pronouns import open_pronoun
+from refactx.english import open_pronoun
 
 INDEX = world()
 WORDS = load_prompt().words

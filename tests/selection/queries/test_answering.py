@@ -285,7 +285,7 @@ class TestWhatAnswersNothing:
         ("S1", "title", "S1"),
     )
     PROPERTIES: ClassVar = {
-        "instance of": ("P31", "entity", "has instance"),
+        "instance of": ("http://www.w3.org/1999/02/22-rdf-syntax-ns#type", "entity", "has instance"),
         "responsible": ("P1", "entity", "responsible of"),
         "title": ("P2", "text", ""),
     }
@@ -325,6 +325,11 @@ class TestWhatAnswersNothing:
     def test_a_question_whether_there_is_any_is_answered_by_one(self) -> None:
         assert self.answer("Has S1 a title?", ("S1", "title", "S1")) == "yes"
         assert self.answer("Is S1 responsible for Hardware?", ("S1", "responsible", "Sales")) == "no"
+
+    def test_things_of_another_class_than_is_asked_for_are_none(self) -> None:
+        fact = ("Sales", "responsible of", "S1")
+        assert self.answer("Which department has Sales?", fact) == "I don't know."
+        assert self.answer("Which sensor has Sales?", fact) == "S1"
 
     def test_a_things_own_name_is_one_if_the_question_asks_for_it(self) -> None:
         own = ("S1", "title", "S1")
