@@ -33,6 +33,7 @@ GRAPH = frozenset(
         ("Bo", "m", "Cy (c)"),
         ("Cy (c)", "m of", "Bo"),
         ("lou (lower case)", "q", "Ann (x)"),
+        ("body_part", "p", "Ann (x)"),
     ]
 )
 
@@ -59,6 +60,8 @@ def resolved(text: str) -> tuple[str, tuple[Resolved, ...]]:
         ("list <Bob> <q>", "list <Bob (b)> <q>"),  # also if only these fit
         ("list <Nobody> <p>", "list <Nobody> <p>"),
         ("list <LOU> <p>", "list <Lou (state)> <p>"),  # in any case
+        ("list <body part> <p>", "list <body_part> <p>"),  # as lists of edges have names
+        ("list <Body Part> <p>", "list <body_part> <p>"),
         ("list <lOU> <p>", "list <Lou (state)> <p>"),
         ("ask <Lou> <p> <Ann>", "ask <Lou (state)> <p> <Ann (x)>"),
         ("list <Ann> <p of> which <q> <Ann>", "list <Ann (x)> <p of> which <q> <Ann (y)>"),

@@ -119,10 +119,10 @@ def test_a_store_of_another_version_is_refused(index: Index, monkeypatch: pytest
     build_store(index)
     monkeypatch.undo()
     assert refusal(index) == (
-        "the store of index 'my index' was built by another refactx (format 0, expected 3): "
+        "the store of index 'my index' was built by another refactx (format 0, expected 4): "
         "run `refactx store build 'my index'`"
     )
-    assert update_store(index).why.endswith("was built by another refactx (format 0, expected 3)")
+    assert update_store(index).why.endswith("was built by another refactx (format 0, expected 4)")
     open_store(index).close()
 
 
