@@ -24,9 +24,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from refactx.errors import InputError, RefactxError
-from refactx.ingest import Resources, ingest
+from refactx.ingest import Resources, forget_things, ingest
 from refactx.ingest import append as append_to
 from refactx.ingest import forget as forget_from
+from refactx.ingest import update as update_in
 from refactx.ingest.knowledge.inverse import read_inverse_names
 from refactx.ingest.parsers.tables import format_value
 from refactx.ingest.profile import read_profile
@@ -174,13 +175,39 @@ def append(name: str, source: object, *, db: str | None = None, **options: Any) 
     return changed
 
 
-def forget(name: str, source: object, *, db: str | None = None, **options: Any) -> "ChangeResult":
-    """Retract the facts of a source from an index, as `refactx forget` does. Arguments as for `append`."""
+def update(name: str, source: object, *, db: str | None = None, **options: Any) -> "ChangeResult":
+    """Replace what an index has about the things of a source, as `refactx update` does. Arguments as for `append`.
+
+    refactx.update("countries", "changed.csv", id="code")
+    """
     from refactx.index.open import database
 
     given = _arguments(options)
     with database(db) as opened:
-        changed = forget_from(_sources_of(source, given["selection"].tables), opened, index=name, **given)
+        changed = update_in(_sources_of(source, given["selection"].tables), opened, index=name, **given)
+        _keep_store(opened, name)
+    return changed
+
+
+def forget(name: str, source: object = None, *, db: str | None = None, **options: Any) -> "ChangeResult":
+    """Retract the facts of a source from an index, as `refactx forget` does. Arguments as for `append`.
+
+    Without a source, everything about the things goes whose names or ids are the `subject`:
+
+        refactx.forget("countries", subject="Norway")
+    """
+    from refactx.index.open import database
+
+    given = _arguments(options)
+    things = given["selection"].tables.subjects
+    if source is None and not things:
+        raise InputError("nothing to forget was given: give a source, or a subject")
+    with database(db) as opened:
+        if source is None:
+            machine = {option: given[option] for option in ("work", "resources")}
+            changed = forget_things(things, opened, index=name, **machine)
+        else:
+            changed = forget_from(_sources_of(source, given["selection"].tables), opened, index=name, **given)
         _keep_store(opened, name)
     return changed
 

@@ -40,6 +40,7 @@ LAYERS = """
 INGEST_LAYERS = """
     ingest(the face)
     change
+    revision
     new_index    retokenisation  compaction    cluster
     publish
     knowledge    segment
