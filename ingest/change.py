@@ -498,14 +498,16 @@ def _note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, 
 
 def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:
     """Return the options of tables of a change: those of the index's ingest, if none are given here, without its query and
-    its files of labels. Keys are those of both."""
+    its files of labels. Keys are those of both; options of rows alone leave its subject."""
     document = entry.report.get("selection", {}).get("tables")
     own = TableOptions.from_json(document) if isinstance(document, dict) else TableOptions()
     if given == TableOptions():
         return replace(own, query=None, labels=(), edges=own.edges or bool(own.labels))
     keys = tuple(dict.fromkeys((*given.keys, *own.keys)))
+    of_rows = given.ids or given.keys or given.descriptions or given.aliases  # which mean nothing without a subject
     return replace(
         given,
+        subjects=given.subjects or (own.subjects if of_rows and not given.columns else ()),
         keys=keys,
         ids=given.ids or own.ids,
         prefixed=given.prefixed or own.prefixed,

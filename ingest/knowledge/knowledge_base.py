@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from refactx.entity_ids import FIRST_OTHER
 from refactx.errors import InputError
 from refactx.fact import counted
 from refactx.index.names import LITERAL_KINDS
@@ -63,7 +64,8 @@ FILES = {
 """The files of a knowledge base, with the queries of their rows."""
 THINGS = """
 SELECT entity, name FROM named WHERE entity IN (
-    SELECT subject FROM claims UNION SELECT entity FROM terms WHERE kind IN ({label}, {title})
+    SELECT subject FROM claims WHERE subject < {first_other} OR subject IN (SELECT entity FROM ids)
+    UNION SELECT entity FROM terms WHERE kind IN ({label}, {title})
 ) AND NOT is_property(entity)
 UNION ALL SELECT NULL, subject FROM (SELECT DISTINCT subject FROM ready)
 """
@@ -107,7 +109,7 @@ def join(
         report = join_tables(database, lines, selection, known, bar.update, graph)
         files = dict(FILES)
         if known is not None and known.updates:
-            files["things.parquet"] = THINGS.format(label=LABEL, title=TITLE)
+            files["things.parquet"] = THINGS.format(label=LABEL, title=TITLE, first_other=FIRST_OTHER)
         # First under temporary names, so that a killed run leaves no incomplete file.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
             for name, query in files.items():

@@ -86,7 +86,8 @@ def ingest(
         .txt                 facts, one a line: <subject> <predicate> <object> .
         .csv .tsv .parquet   tables: subject, predicate, object, or --subject
         .jsonl .graphml      objects, one a line; nodes and edges
-        -                    standard input: any of these except Parquet
+        .sqlite .xlsx .ods   all tables of a database or a workbook; or a folder
+        -                    standard input: any text of these
 
     Files may be compressed. The same command continues a stopped ingest.
     """

@@ -187,6 +187,7 @@ def test_a_row_stays_a_row_until_its_last_cell_is_forgotten(tiny: Path, tmp_path
     options: dict[str, Any] = {"subject": "name", "id": "code", "inverse": inverse}
     refactx.build_index("cells", str(source), **options, tokenizer=str(tiny), replace=True)
     before = rows("cells")
+    assert refactx.update("cells", str(source), id="code").facts == 0, "the subject is that of the ingest"
     source.write_text("code,name,city\nA1,Ann,Graz\n")
     done = refactx.forget("cells", str(source), **options)
     assert {row[:3] for row in before - rows("cells")} == {("Ann", "city", "Graz")}
