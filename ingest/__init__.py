@@ -1,6 +1,7 @@
 """Building and changing an index: parse, name, verbalise, encode, sort, cut into pieces, load.
 
 `ingest` builds an index from sources; `append` and `forget` add facts to it or retract them, as one more segment;
+`update` replaces the facts of things, `forget_things` retracts all that is about them;
 `compact` merges its segments into one; `retokenise` builds an index of the same facts for another tokenizer.
 `Selection` chooses facts of the sources, `Resources` limits memory and threads, and `Report` accounts for every line.
 DuckDB, pyarrow and psycopg are imported when a function is first used.
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.ingest.change import ChangeResult, append, forget
+    from refactx.ingest.change import ChangeResult, append, forget, forget_things, update
     from refactx.ingest.compaction import CompactResult, compact
     from refactx.ingest.new_index import ingest
     from refactx.ingest.publish import IngestResult
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from refactx.ingest.work import Resources
 
 __all__ = ["ChangeResult", "CompactResult", "IngestResult", "Report", "Resources", "Selection"]
-__all__ += ["append", "compact", "forget", "ingest", "retokenise"]
+__all__ += ["append", "compact", "forget", "forget_things", "ingest", "retokenise", "update"]
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(
     __name__,
     {
-        "change": "ChangeResult append forget",
+        "change": "ChangeResult append forget forget_things update",
         "compaction": "CompactResult compact",
         "new_index": "ingest",
         "publish": "IngestResult",

@@ -1,10 +1,13 @@
-"""Changes of an index: facts appended or forgotten (retracted), each change as one more segment, within seconds.
+"""Changes of an index: facts appended, forgotten (retracted) or replaced, each change as one more segment or two, within
+seconds.
 
 The rule that keeps counts exact: the signed sum of a fact over the segments is 0 or 1. So the facts of the sources are
 encoded as the index's own were, sorted, and looked up: one is appended only if its sum is 0, retracted only if it is 1.
+What an update replaces, and what goes with a thing, is found among all facts (`refactx.ingest.revision`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +22,7 @@ from refactx.errors import CorruptIndexError, TokenizerMismatchError
 from refactx.fact import counted
 from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
-from refactx.ingest.encoding import BATCH, SortedFacts, WholeFacts, decode_texts, select_by_sum
+from refactx.ingest.encoding import BATCH, WholeFacts, decode_texts, encode_facts, select_by_sum
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.knowledge.names import KnownNames
 from refactx.ingest.new_index import IngestSteps
@@ -27,16 +30,17 @@ from refactx.ingest.parsers.formats import recognised
 from refactx.ingest.profile import Profile
 from refactx.ingest.publish import has_names, name_rows
 from refactx.ingest.report import Clock, ProgressBars, Report, timings
+from refactx.ingest.revision import Reviser, Revision, open_revision
 from refactx.ingest.segment.builder import Learned, load_segment
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
 from refactx.ingest.selection import DEFAULT_SELECTION, NO_INVERSE_LIMIT, Selection, TableOptions, is_property
 from refactx.ingest.sources import Inputs, Source, inputs_of
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, index_change
 from refactx.postgres import writing
-from refactx.postgres.catalogue import Hub, change_hubs, copy_rows, knows_hubs, read_hubs
+from refactx.postgres.catalogue import Hub, change_hubs, copy_rows, knows_hubs, number, read_hubs
 from refactx.postgres.database import Database
 from refactx.postgres.entry import CatalogueEntry
-from refactx.postgres.locks import Connection
+from refactx.postgres.locks import PATIENCE, Connection
 from refactx.tokenizer import FactTokenizer
 
 _CACHE_BYTES = 64 << 20  # each row is read once a batch
@@ -44,11 +48,13 @@ _CACHE_BYTES = 64 << 20  # each row is read once a batch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeResult:
-    """The result of `append` or `forget`.
+    """The result of `append`, `forget` or `update`.
 
-    `facts`: how many were appended or retracted. `passed_over`: how many facts of the sources were in the index already
-    (append) or not in it (forget). `total`, `segments`: facts and segments of the index after the change. `report`: the
-    account of the sources. `seconds`: by step. `note`: what the user should know; "" if there is nothing.
+    `facts`: how many were appended or retracted, in an update how many are new. `passed_over`: how many facts of the
+    sources were in the index already (append, update) or not in it (forget). `total`, `segments`: facts and segments of
+    the index after the change. `report`: the account of the sources. `seconds`: by step. `note`: what the user should
+    know; "" if there is nothing. `removed`: how many facts an update retracted. `things`: how many things were updated or
+    forgotten as a whole, `new` of them were not in the index.
     """
 
     index: str
@@ -60,6 +66,9 @@ class ChangeResult:
     report: Report
     seconds: dict[str, float]
     note: str = ""
+    removed: int = 0
+    things: int = 0
+    new: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return what the commands print with `--json`."""
@@ -68,6 +77,9 @@ class ChangeResult:
             "change": self.change,
             "facts": self.facts,
             "passed_over": self.passed_over,
+            "removed": self.removed,
+            "things": self.things,
+            "new": self.new,
             "total": self.total,
             "segments": self.segments,
             "sources": asdict(self.report),
@@ -76,8 +88,8 @@ class ChangeResult:
 
 
 class ChangeOptions(TypedDict, total=False):
-    """What `append` and `forget` may be given, as `refactx.ingest.ingest`. `tokenizer`: the index's own, if it is loaded
-    already; otherwise it is read from the catalogue."""
+    """What `append`, `forget` and `update` may be given, as `refactx.ingest.ingest`. `tokenizer`: the index's own, if it is
+    loaded already; otherwise it is read from the catalogue."""
 
     tokenizer: FactTokenizer | None
     wikipedia: tuple[Path, Path] | None
@@ -108,14 +120,65 @@ def forget(
 ) -> ChangeResult:
     """Retract the facts of sources that an index has. Entities without a label in the sources are known by their ids.
 
-    Readers see the whole change or none of it. Arguments and errors are those of `append`.
+    A row of a table stays a row while the index has another fact of it. Readers see the whole change or none of it.
+    Arguments and errors are those of `append`.
     """
     return _Change(action="forget", index=index, work=work, **options).make(database, sources)
 
 
+def update(
+    sources: Sequence[Path | Source], database: Database, *, index: str, work: Path, **options: Unpack[ChangeOptions]
+) -> ChangeResult:
+    """Replace all facts of the things that sources have facts or names of, such as the rows of a table, by those of the
+    sources, and add the things that an index does not have.
+
+    A thing is found by its id, and gets the name that it has in the sources, everywhere. Inverse facts, other names and
+    descriptions are made as the index's ingest made them. What other things say about it stays. Readers see the whole
+    change or none of it. Arguments and errors are those of `append`.
+    """
+    return _Change(action="update", index=index, work=work, **options).make(database, sources)
+
+
+def forget_things(
+    things: Sequence[str],
+    database: Database,
+    *,
+    index: str,
+    work: Path,
+    resources: Resources = DEFAULT_RESOURCES,
+    shape: Shape = DEFAULT_SHAPE,
+) -> ChangeResult:
+    """Retract all facts about things, given by their names or ids: as subjects and as objects, with their names.
+
+    Raises InputError if there is no such thing, or if it is not clear which one is meant; else as `append`.
+    """
+    return _Change(action="forget", index=index, work=work, resources=resources, shape=shape).drop(database, things)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Facts that a change adds (`sign` 1) or retracts (-1), as one segment."""
+
+    sign: int
+    facts: WholeFacts
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An index that is held for a change."""
+
+    connection: Connection
+    entry: CatalogueEntry
+    folder: Path
+    index: Index
+    hubs: Sequence[Hub]
+    clock: Clock
+    bars: ProgressBars
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """The arguments of a call of `append` or `forget`."""
+    """The arguments of a call of one of the functions above."""
 
     action: str
     index: str
@@ -127,14 +190,10 @@ class _Change:
     resources: Resources = DEFAULT_RESOURCES
     shape: Shape = DEFAULT_SHAPE
 
-    @property
-    def sign(self) -> int:
-        """+1 or -1, the sign of the new segment in the table `refactx.segments`."""
-        return 1 if self.action == "append" else -1
-
     def make(self, database: Database, sources: Sequence[Path | Source]) -> ChangeResult:
-        with index_change(database, self.index, self.work, self.action) as (connection, entry, folder):
-            tables = _tables_of(entry, self.selection.tables)
+        """Change an index by sources."""
+        with self._open(database) as opened:
+            tables = _tables_of(opened.entry, self.selection.tables)
             inputs = inputs_of(
                 sources,
                 self.wikipedia,
@@ -143,146 +202,269 @@ class _Change:
                 labels=tables.labels,
                 base=self.selection.base,
             )
-            clock, bars = Clock(), ProgressBars(self.resources.progress)
-            index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
-            own_tokenizer = index.tokenizer  # before the sources, so that a damaged one is reported at once
+            own_tokenizer = opened.index.tokenizer  # before the sources, so that a damaged one is reported at once
             if self.tokenizer is not None and self.tokenizer.fingerprint_of_facts != own_tokenizer.fingerprint_of_facts:
                 raise TokenizerMismatchError(
-                    f"index {entry.name!r} was built for tokenizer {entry.tokenizer}, and another one was given: "
+                    f"index {self.index!r} was built for tokenizer {opened.entry.tokenizer}, and another one was given: "
                     "leave out --tokenizer, since a change uses the index's own"
                 )
-            hubs = read_hubs(connection, entry.id)
-            steps = self._steps(connection, entry, folder, inputs, hubs)
-            knowledge = steps.knowledge_base(clock, self.resources)
-            report = knowledge.report
-            count = passed_over = learned = 0
-            if report.facts:  # none if, for example, all claims are about entities without a name in the index
-                facts = steps.encoded_facts(knowledge, own_tokenizer, index.trigger, clock, self.resources)
-                report = report.without_changed(len(facts))
-                with clock.step("look up"), bars:
-                    chosen = select_by_sum(index, facts, 0 if self.sign > 0 else 1, folder, bars)
-                count, passed_over = len(chosen), len(facts) - len(chosen)
-            if count:
-                with clock.step("load"), bars:
-                    more = _count_facts_of(hubs, chosen, own_tokenizer, self.sign)
-                    note = self._note(inputs, count, passed_over)
-                    self._write(connection, entry, chosen, knowledge, note, folder, more)
-            elif self.sign > 0:
-                if not has_names(knowledge):
-                    # Only without new names: these are not stored here, and the next change could not name the pairs.
-                    learned = _add_to_report(connection, entry, "inverse_properties", report.inverse_properties)
-                _add_to_report(connection, entry, "property_aliases", report.property_aliases)
-            notes = [_note_on_left_out(entry, self.action, self.selection, report)]
+            selection = recognised(inputs, self._selection(opened.entry), None)
+            steps = self._steps(opened, inputs, selection)
+            knowledge = steps.knowledge_base(opened.clock, self.resources)
+            note = _note_on_left_out(opened.entry, self.action, selection, knowledge.report)
+            source = [source.address for source in inputs.all]
+            if self.action == "update":
+                with self._revising(opened) as reviser:
+                    revision = reviser.update(knowledge.folder, may_rename=not _shares_names(opened))
+                return self._revise(opened, revision, knowledge, source, note)
+            report, parts, passed_over, staying = knowledge.report, [], 0, 0
+            if report.facts and self.action == "forget" and (selection.tables.rows_of or selection.tables.ids):
+                with self._revising(opened) as reviser:
+                    staying = reviser.rows_that_stay(knowledge.folder)
+            if (
+                report.facts > staying
+            ):  # none if, for example, all claims are about entities without a name in the index
+                facts = steps.encoded_facts(
+                    knowledge, own_tokenizer, opened.index.trigger, opened.clock, self.resources
+                )
+                report = report.without_changed(len(facts) + staying)
+                sign = 1 if self.action == "append" else -1
+                with opened.clock.step("look up"), opened.bars:
+                    chosen = select_by_sum(opened.index, facts, 0 if sign > 0 else 1, opened.folder, opened.bars)
+                parts, passed_over = [_Part(sign, chosen)], len(facts) - len(chosen)
+            result = self._result(opened, parts, report, passed_over=passed_over)
+            learned = self._publish(opened, parts, result, source, knowledge)
             if learned:
-                notes.insert(0, f"index {self.index!r} has learned the inverse properties of {learned} properties")
-            return ChangeResult(
-                index=self.index,
-                change=self.action,
-                facts=count,
-                passed_over=passed_over,
-                total=index.facts + self.sign * count,
-                segments=len(index.segments) + bool(count),
-                report=report,
-                seconds=clock.seconds,
-                note=". ".join(filter(None, notes)),
-            )
+                learnt = f"index {self.index!r} has learned the inverse properties of {learned} properties"
+                note = ". ".join(filter(None, (learnt, note)))
+            return replace(result, note=note)
 
-    def _steps(
-        self, connection: Connection, entry: CatalogueEntry, folder: Path, inputs: Inputs, hubs: Sequence[Hub]
-    ) -> IngestSteps:
-        """Return the first steps, with the names that the knowledge base of the index has."""
-        # Numbers of indexes and name tables start at 1 in each database; with the time of creation they are unique.
-        identity = f"{entry.id} {entry.created.isoformat()}"
-        selection, appends = self.selection, self.sign > 0
-        own_profile = entry.report.get("selection", {}).get("profile")
-        profile = Profile.from_json(own_profile) if isinstance(own_profile, dict) else None
+    def drop(self, database: Database, things: Sequence[str]) -> ChangeResult:
+        """Retract what an index has of some things."""
+        with self._open(database) as opened:
+            with self._revising(opened) as reviser:
+                revision = reviser.forget(things, may_rename=not _shares_names(opened))
+            note = ""
+            if revision.names is None and _shares_names(opened):
+                note = "other indexes have the same names, so that the names stay"
+            return self._revise(opened, revision, None, list(things), note)
+
+    @contextmanager
+    def _open(self, database: Database) -> Iterator[_Opened]:
+        with index_change(database, self.index, self.work, self.action) as (connection, entry, folder):
+            index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
+            bars = ProgressBars(self.resources.progress)
+            yield _Opened(connection, entry, folder, index, read_hubs(connection, entry.id), Clock(), bars)
+
+    @contextmanager
+    def _revising(self, opened: _Opened) -> Iterator[Reviser]:
+        ready = opened.entry.report.get("ready_inverses", {})
+        pairs = opened.entry.report.get("inverse_properties", {})
+        with (
+            opened.clock.step("compare"),
+            open_revision(opened.index, opened.folder, self.resources, pairs, ready) as reviser,
+        ):
+            yield reviser
+
+    def _revise(
+        self,
+        opened: _Opened,
+        revision: Revision,
+        knowledge: KnowledgeBase | None,
+        source: list[str],
+        note: str,
+    ) -> ChangeResult:
+        """Publish what a revision takes away and adds."""
+        parts = []
+        for sign, folder in ((-1, revision.removed), (1, revision.added)):
+            if folder is None:
+                continue
+            with opened.clock.step("encode"), opened.bars:
+                facts = encode_facts(
+                    folder, opened.index.tokenizer, opened.index.trigger, folder, resources=self.resources
+                )
+            with opened.clock.step("look up"), opened.bars:
+                parts.append(_Part(sign, select_by_sum(opened.index, facts, 0 if sign > 0 else 1, folder, opened.bars)))
+        report = _NO_SOURCES if knowledge is None else knowledge.report
+        added = sum(len(part.facts) for part in parts if part.sign > 0)
+        report = report.without_changed(report.facts - revision.new_facts + added)
+        result = self._result(opened, parts, report, passed_over=revision.same, revision=revision)
+        self._publish(opened, parts, result, source, knowledge, revision.names)
+        return replace(result, note=note)
+
+    def _result(
+        self,
+        opened: _Opened,
+        parts: Sequence[_Part],
+        report: Report,
+        *,
+        passed_over: int,
+        revision: Revision | None = None,
+    ) -> ChangeResult:
+        retracted = sum(len(part.facts) for part in parts if part.sign < 0)
+        added = sum(len(part.facts) for part in parts if part.sign > 0)
+        return ChangeResult(
+            index=self.index,
+            change=self.action,
+            facts=retracted if self.action == "forget" else added,
+            passed_over=passed_over,
+            total=opened.index.facts + added - retracted,
+            segments=len(opened.index.segments) + sum(len(part.facts) > 0 for part in parts),
+            report=report,
+            seconds=opened.clock.seconds,
+            removed=retracted if self.action == "update" else 0,
+            things=0 if revision is None else revision.things,
+            new=0 if revision is None else revision.new,
+        )
+
+    def _selection(self, entry: CatalogueEntry) -> Selection:
+        """Return the selection of the change, with what the index's ingest chose."""
+        selection = self.selection
+        own = entry.report.get("selection", {})
+        profile = Profile.from_json(own["profile"]) if isinstance(own.get("profile"), dict) else None
+        if self.action == "update":
+            names = selection.inverse_names or tuple((own.get("inverse_names") or {}).items())
+            inverse = bool(own.get("inverse"))
+            selection = replace(
+                selection,
+                inverse=inverse,
+                inverse_names=names if inverse else (),
+                aliases=bool(own.get("aliases")),
+                descriptions=bool(own.get("descriptions", True)),
+            )
         # An append adds inverse facts of all but the index's hubs, so that it has all of them or is known to have none.
         # To forget inverse facts that the index lacks is to pass them over.
-        if knows_hubs(entry) or not appends:
+        if knows_hubs(entry) or self.action == "forget":
             selection = replace(selection, inverse_limit=NO_INVERSE_LIMIT)
         # Those that the rules gave to predicates of ready-made facts: "" for one that got none.
         inverse_names, found = selection.inverse_names, entry.report.get("ready_inverses", {})
         if selection.inverse and isinstance(found, dict):
             ready = {str(one): str(name) for one, name in found.items()}
             inverse_names = tuple({**dict(inverse_names), **ready}.items())
-        selection = replace(
+        return replace(
             selection,
             profile=selection.profile or profile,
             tables=_tables_of(entry, selection.tables),
             inverse_names=inverse_names,
         )
-        selection = recognised(inputs, selection, None)
+
+    def _steps(self, opened: _Opened, inputs: Inputs, selection: Selection) -> IngestSteps:
+        """Return the first steps, with the names that the knowledge base of the index has."""
+        entry, connection = opened.entry, opened.connection
+        # Numbers of indexes and name tables start at 1 in each database; with the time of creation they are unique.
+        identity = f"{entry.id} {entry.created.isoformat()}"
+        is_update = self.action == "update"
         known = KnownNames(
-            connection, writing.name_tables(connection, entry), _inverse_properties(entry), hubs if appends else ()
+            connection,
+            writing.name_tables(connection, entry),
+            _inverse_properties(entry),
+            opened.hubs if self.action != "forget" else (),
+            updates=is_update,
+            renames=is_update and not _shares_names(opened),
         )
-        return IngestSteps(folder, inputs, selection, strict=self.strict, known=known, identity=identity)
+        return IngestSteps(opened.folder, inputs, selection, strict=self.strict, known=known, identity=identity)
 
-    def _note(self, inputs: Inputs, facts: int, passed_over: int) -> dict[str, Any]:
-        """Return what the account of the index says of the change."""
-        return {
-            "change": self.action,
-            "facts": facts,
-            "passed_over": passed_over,
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "source": [source.address for source in inputs.all],
-        }
-
-    def _write(
+    def _publish(
         self,
-        connection: Connection,
-        entry: CatalogueEntry,
-        facts: WholeFacts,
-        knowledge: KnowledgeBase,
-        note: dict[str, Any],
-        folder: Path,
-        more: Mapping[tuple[str, str], int],
-    ) -> None:
-        """Write the segment, the new names and the counts of hubs, and make them visible in one transaction."""
-        appends = self.sign > 0
-        with connection.transaction():
-            segment = writing.add_segment(connection, entry.id, self.sign)
-            names = (
-                writing.add_name_table(connection, entry.knowledge_base) if appends and has_names(knowledge) else None
-            )
-        with writing.or_removed(connection, entry), connection.transaction():
-            described = load_segment(
-                connection,
-                segment,
-                facts,
-                Learned.of(facts),
-                work=folder,
-                shape=self.shape,
-                workers=self.resources.workers,
-            )
-            writing.show_segment(connection, segment, described)
-            if names is not None:
-                copy_rows(connection, "names", names, name_rows(knowledge))
-                writing.show_names(connection, names)
-            if more:
-                change_hubs(connection, entry.id, more)
-            writing.note_change(connection, entry, note, note["source"] if appends else ())
-            if appends:
-                _add_to_report(connection, entry, "inverse_properties", knowledge.report.inverse_properties)
-                _add_to_report(connection, entry, "ready_inverses", knowledge.report.ready_inverses)
+        opened: _Opened,
+        parts: Sequence[_Part],
+        result: ChangeResult,
+        source: list[str],
+        knowledge: KnowledgeBase | None,
+        all_names: Path | None = None,
+    ) -> int:
+        """Write the segments, the new names and the counts of hubs, and make them visible in one transaction. `all_names`:
+        the folder of all names that the knowledge base has then.
+
+        Return of how many properties the index has learned the inverse, if there are no facts to write.
+        """
+        connection, entry, adds = opened.connection, opened.entry, self.action != "forget"
+        parts = [part for part in parts if len(part.facts)]
+        if not parts and all_names is None:
+            learned = 0
+            if adds and knowledge is not None:
+                if not has_names(knowledge.folder):
+                    # Only without new names: these are not stored here, and the next change could not name the pairs.
+                    learned = _add_to_report(
+                        connection, entry, "inverse_properties", knowledge.report.inverse_properties
+                    )
                 _add_to_report(connection, entry, "property_aliases", knowledge.report.property_aliases)
+            return learned
+        names_of = all_names or (knowledge.folder if knowledge is not None and adds else None)
+        with opened.clock.step("load"), opened.bars:
+            more = _count_facts_of(opened, parts)
+            with connection.transaction():
+                segments = [writing.add_segment(connection, entry.id, part.sign) for part in parts]
+                names = None
+                if names_of is not None and has_names(names_of):
+                    names = writing.add_name_table(connection, entry.knowledge_base)
+            with writing.or_removed(connection, entry), connection.transaction():
+                for segment, part in zip(segments, parts, strict=True):
+                    described = load_segment(
+                        connection,
+                        segment,
+                        part.facts,
+                        Learned.of(part.facts),
+                        work=opened.folder,
+                        shape=self.shape,
+                        workers=self.resources.workers,
+                    )
+                    writing.show_segment(connection, segment, described)
+                if all_names is not None:
+                    writing.hide(connection, "name_tables", "knowledge_base", entry.knowledge_base)
+                if names is not None and names_of is not None:
+                    copy_rows(connection, "names", names, name_rows(names_of))
+                    writing.show_names(connection, names)
+                if more:
+                    change_hubs(connection, entry.id, more)
+                self._note(opened, result, source, knowledge)
+        if all_names is not None:
+            writing.remove_unfinished(connection, entry, PATIENCE)
+        return 0
+
+    def _note(self, opened: _Opened, result: ChangeResult, source: list[str], knowledge: KnowledgeBase | None) -> None:
+        """Add the change to the account of the index, in the caller's transaction."""
+        note = {
+            "change": self.action,
+            "facts": result.facts,
+            "passed_over": result.passed_over,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            **({"removed": result.removed} if self.action == "update" else {}),
+            **({"things": result.things} if knowledge is None else {"source": source}),  # not the names of things
+        }
+        adds = self.action != "forget"
+        writing.note_change(opened.connection, opened.entry, note, source if adds else ())
+        if adds and knowledge is not None:
+            for key in ("inverse_properties", "ready_inverses", "property_aliases"):
+                _add_to_report(opened.connection, opened.entry, key, getattr(knowledge.report, key))
 
 
-def _count_facts_of(
-    hubs: Sequence[Hub], facts: SortedFacts, tokenizer: FactTokenizer, sign: int
-) -> dict[tuple[str, str], int]:
-    """Return how many facts are about each hub, times `sign`, by object and predicate, without those that have none."""
-    pairs = sorted({(hub.object, hub.predicate) for hub in hubs})
+_NO_SOURCES = Report(facts=0, claims=0, descriptions=0, derived=0, lines_read=0, kept=0)
+
+
+def _shares_names(opened: _Opened) -> bool:
+    """Return whether another index has the names of the same knowledge base."""
+    statement = "SELECT count(*) FROM refactx.indexes WHERE knowledge_base = %s AND id <> %s AND state = 'ready'"
+    return number(opened.connection, statement, [opened.entry.knowledge_base, opened.entry.id]) > 0
+
+
+def _count_facts_of(opened: _Opened, parts: Sequence[_Part]) -> dict[tuple[str, str], int]:
+    """Return how many facts about each hub a change adds, less those that it retracts, by object and predicate, without those
+    that have none."""
+    pairs = sorted({(hub.object, hub.predicate) for hub in opened.hubs})
     if not pairs:
         return {}
     ends = pa.array([f"{predicate}> <{object_}>".encode() for object_, predicate in pairs], pa.large_binary())
     counts = np.zeros(len(pairs) + 1, np.int64)
-    for low in range(0, len(facts), BATCH):
-        texts = decode_texts(tokenizer, *facts.read_tokens(low, min(low + BATCH, len(facts))))
-        after_subject = compute.split_pattern(texts, "> <", max_splits=1)  # no part has `<` or `>`
-        after_subject = after_subject.filter(compute.equal(compute.list_value_length(after_subject), 2))
-        places = compute.index_in(compute.list_element(after_subject, 1), value_set=ends)
-        counts += np.bincount(places.fill_null(len(pairs)).to_numpy(), minlength=len(counts))
-    return {pair: sign * int(count) for pair, count in zip(pairs, counts[:-1], strict=True) if count}
+    for part in parts:
+        for low in range(0, len(part.facts), BATCH):
+            tokens = part.facts.read_tokens(low, min(low + BATCH, len(part.facts)))
+            texts = decode_texts(opened.index.tokenizer, *tokens)
+            after_subject = compute.split_pattern(texts, "> <", max_splits=1)  # no part has `<` or `>`
+            after_subject = after_subject.filter(compute.equal(compute.list_value_length(after_subject), 2))
+            places = compute.index_in(compute.list_element(after_subject, 1), value_set=ends)
+            counts += part.sign * np.bincount(places.fill_null(len(pairs)).to_numpy(), minlength=len(counts))
+    return {pair: int(count) for pair, count in zip(pairs, counts[:-1], strict=True) if count}
 
 
 def _note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, report: Report) -> str:
@@ -316,14 +498,16 @@ def _note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, 
 
 def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:
     """Return the options of tables of a change: those of the index's ingest, if none are given here, without its query and
-    its files of labels. Keys are those of both."""
+    its files of labels. Keys are those of both; options of rows alone leave its subject."""
     document = entry.report.get("selection", {}).get("tables")
     own = TableOptions.from_json(document) if isinstance(document, dict) else TableOptions()
     if given == TableOptions():
         return replace(own, query=None, labels=(), edges=own.edges or bool(own.labels))
     keys = tuple(dict.fromkeys((*given.keys, *own.keys)))
+    of_rows = given.ids or given.keys or given.descriptions or given.aliases  # which mean nothing without a subject
     return replace(
         given,
+        subjects=given.subjects or (own.subjects if of_rows and not given.columns else ()),
         keys=keys,
         ids=given.ids or own.ids,
         prefixed=given.prefixed or own.prefixed,

@@ -103,11 +103,11 @@ def compact(
                     copy_rows(connection, "names", names, _merge_names(database, tables))
             with connection.transaction():
                 if signs != [1]:
-                    _hide(connection, "segments", "index_id", entry.id)
+                    writing.hide(connection, "segments", "index_id", entry.id)
                 if segment is not None:
                     writing.show_segment(connection, segment, described)
                 if names is not None:
-                    _hide(connection, "name_tables", "knowledge_base", entry.knowledge_base)
+                    writing.hide(connection, "name_tables", "knowledge_base", entry.knowledge_base)
                     writing.show_names(connection, names)
                 note = {
                     "change": "compact",
@@ -186,8 +186,3 @@ def _drop_repeated(entries: Iterator[tuple[Key, int, Value]]) -> Iterator[tuple[
         if key != last:
             yield key, value
         last = key
-
-
-def _hide(connection: Connection, table: str, column: str, number: int) -> None:
-    """Make the ready rows of a catalogue table that have this number not ready."""
-    connection.execute(f"UPDATE refactx.{table} SET ready = false WHERE {column} = %s AND ready".encode(), [number])

@@ -155,6 +155,7 @@ class IngestSteps:
                 "names": list(known.tables),
                 "index": identity,
                 "inverses": sorted(map(list, known.inverses.items())),
+                "updates": [known.updates, known.renames],
                 "hubs": hashlib.sha256(json.dumps(hubs).encode()).hexdigest(),  # they may be many
             }
         self._join = self._read.next_step("join", "knowledge", **base)
@@ -331,6 +332,6 @@ def ingest(
             shape=shape,
             resources=resources,
             clock=clock,
-            names=lambda: name_rows(knowledge),
+            names=lambda: name_rows(knowledge.folder),
             hubs=hubs_of(knowledge),
         )

@@ -112,19 +112,18 @@ def publish_index(
     )
 
 
-def has_names(knowledge: KnowledgeBase) -> bool:
-    """Return whether a knowledge base on disk names any entity."""
-    return bool(parquet.read_metadata(knowledge.folder / "names.parquet").num_rows)
+def has_names(folder: Path) -> bool:
+    """Return whether a knowledge base in a folder names any entity."""
+    return bool(parquet.read_metadata(folder / "names.parquet").num_rows)
 
 
-def name_rows(knowledge: KnowledgeBase) -> Iterator[KeyedRow]:
-    """Yield the rows of a name table for a knowledge base on disk: names by id, then ids by name."""
+def name_rows(folder: Path) -> Iterator[KeyedRow]:
+    """Yield the rows of a name table for a knowledge base in a folder: names by id, then ids by name."""
     codec = RowCodec(level=ZSTD_LEVEL)
-    ids = ((row["entity"], row["name"]) for row in _rows_of(knowledge.folder / "ids.parquet"))
+    ids = ((row["entity"], row["name"]) for row in _rows_of(folder / "ids.parquet"))
     yield from pack_id_blocks(ids, codec)
     names = (
-        (row["name"], Named(row["id"], row["object_kind"], row["entity"]))
-        for row in _rows_of(knowledge.folder / "names.parquet")
+        (row["name"], Named(row["id"], row["object_kind"], row["entity"])) for row in _rows_of(folder / "names.parquet")
     )
     yield from pack_blocks(names, codec)
 

@@ -35,15 +35,16 @@ class TableOptions:
     A column is its name, its number from 1, or, if there are several tables, `TABLE.COLUMN` with the name of the file
     without its endings.
 
-    `columns`: those of subject, predicate and object. `header`: the first line has the names of columns. `delimiter`:
-    between cells; None: the one with which the header has the columns. `encoding`: of all sources; None: UTF-8.
-    `subjects`: the column whose cells name the rows; each other column is then a predicate. `ids`, `descriptions`,
-    `aliases`: columns of a row's key and of other texts about it. `lists`: what is between the values of a cell: of all
-    columns (`|`), or of one (`languages=,`). `keys`: columns that hold the key of another table
-    (`products.supplier=suppliers.id`). `prefixed`: ids are `TABLE:KEY`. `whole`: columns of keys, whose `1.0` is the key `1`.
-    `notes`: pairs of a table and what its report says of keys. `rows_of`: what rows are rows of: those of
-    all tables (`price list`), or of one (`price_list=price list`). `edges`: the objects of subject, predicate and
-    object are entities too. `labels`: files of lines `id<TAB>label<TAB>description`. `query`: of a database.
+    `columns`: those of subject, predicate and object. `header`: the first line has the names of columns. `comment`:
+    lines of CSV that begin so are left out. `delimiter`: between cells; None: the one with which the header has the
+    columns. `encoding`: of all sources; None: UTF-8. `subjects`: the column whose cells name the rows; each other
+    column is then a predicate. `ids`, `descriptions`, `aliases`: columns of a row's key and of other texts about it.
+    `lists`: what is between the values of a cell: of all columns (`|`), or of one (`languages=,`). `keys`: columns
+    that hold the key of another table (`products.supplier=suppliers.id`). `prefixed`: ids are `TABLE:KEY`. `whole`:
+    columns of keys, whose `1.0` is the key `1`. `notes`: pairs of a table and what its report says of keys.
+    `rows_of`: what rows are rows of: those of all tables (`price list`), or of one (`price_list=price list`).
+    `edges`: the objects of subject, predicate and object are entities too. `labels`: files of lines
+    `id<TAB>label<TAB>description`. `query`: of a database.
 
     Raises InputError for a value that cannot be used.
 
@@ -53,6 +54,7 @@ class TableOptions:
 
     columns: tuple[str, ...] = ()
     header: bool = True
+    comment: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
     subjects: tuple[str, ...] = ()
@@ -84,6 +86,10 @@ class TableOptions:
             if len(delimiter) != 1 or delimiter in '"\\\r\n' or not delimiter.isascii():
                 raise InputError(f"--delimiter {self.delimiter!r} is not one character, such as ';' or tab")
             object.__setattr__(self, "delimiter", delimiter)
+        if self.comment is not None and (not self.comment.strip() or set(self.comment) & {'"', "\n", "\r"}):
+            raise InputError(
+                f"--comment {self.comment!r} cannot begin a line that is left out: give a text such as '#'"
+            )
         if self.encoding is not None:
             try:
                 codecs.lookup(self.encoding)
@@ -244,6 +250,7 @@ class SourceOptions:
         None, "Of subject, predicate, object: names or numbers.", metavar="S,P,O", group=TABLES
     )
     no_header: bool = option(False, "The first line is a row, not names of columns.", group=TABLES)
+    comment: str | None = option(None, "Lines that begin so are left out, such as '#'.", metavar="TEXT", group=TABLES)
     delimiter: str | None = option(None, "Between cells: ';' or tab; default: what fits.", metavar="CHAR", group=TABLES)
     encoding: str | None = option(
         None, "Of text: latin-1, cp1252, utf-16; default: UTF-8.", metavar="NAME", group=TABLES

@@ -142,7 +142,8 @@ STANDARD_INPUT = Path("-")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ENTRY = rb"(?=PK\x03\x04).{,65000}?PK\x03\x04.{24,26}"  # of a zip archive, up to its name; line ends may be shorter
 _DOCUMENT = _ENTRY + rb"(?:word/|ppt/|mimetype[\w/.]+\.(?:text|presentation))"
-_WORKBOOK = _ENTRY + rb"(?:xl/|mimetype[\w/.]+\.spreadsheet)"
+WORKBOOK = re.compile(_ENTRY + rb"(?:xl/|mimetype[\w/.]+\.spreadsheet)", re.DOTALL)
+"""The beginning of a workbook of Excel or OpenDocument."""
 _ARCHIVES = {rb"\xfd7zXZ": "xz", rb"PK\x03\x04": "zip", rb"7z\xbc\xaf": "7-zip", rb"\x04\x22\x4d\x18": "lz4"}
 _BINARY = {
     rb"\xff\xd8\xff": "a JPEG image",
@@ -155,11 +156,12 @@ _NOT_TEXT = {
     rb"\xff\xfe|\xfe\xff": "is UTF-16: give --encoding utf-16",
     _DOCUMENT: "is a document of Word, PowerPoint or OpenDocument, which is no table and no RDF: export its data as CSV or "
     "RDF, and give that",
-    _WORKBOOK: "is a workbook of Excel or OpenDocument: save its sheet as CSV in UTF-8, and give that",
+    WORKBOOK.pattern: "is a workbook of Excel or OpenDocument, which is no text: save its sheet as CSV in UTF-8, or give "
+    "the name of its file",
     rb"\xd0\xcf\x11\xe0": "is a file of Word or Excel from before 2007, or with a password: save its sheet as CSV in UTF-8, "
     "and give that",
     rb".{257}ustar": "is an archive of tar: unpack it, and give the files in it",
-    rb"SQLite format 3\0": "is a database of SQLite: give sqlite:///FILE, and --query",
+    rb"SQLite format 3\0": "is a database of SQLite, which is no text: give the name of the file, which is read as tables",
     **{
         magic: f"is compressed with {name}, which is not supported: unpack it, or use gzip, bzip2 or zstandard"
         for magic, name in _ARCHIVES.items()
@@ -187,13 +189,23 @@ _FORMATS: dict[str, Format] = {
 _TABLE = "a table with columns subject, predicate and object"
 
 
+@dataclass(frozen=True, slots=True)
+class TableKeys:
+    """The keys that one table of several says that it has: the columns of its primary key, and of each foreign key its
+    columns, the table that they lead to, and the columns there."""
+
+    primary: tuple[str, ...] = ()
+    foreign: tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...] = ()
+
+
 class Source:
     """One source: a file, or standard input (`-`), which can be read only once. `workers` threads decompress it.
 
     `expected`: what it should hold, for the error if it is empty; by default the format that its name says. `encoding`:
     of its text; None: UTF-8. `stream`: a file object to read in place of standard input, with its `name`. `is_labels`:
     it has the labels of the entities of an edge list. `base`: the IRI that relative ones in RDF begin with; None: the
-    address of the file.
+    address of the file. `keys`: those of a table of a database, a workbook or a folder, whose columns are chosen if no
+    option names them; None: it is none. `notes`: remarks on it for the user.
     """
 
     def __init__(
@@ -206,8 +218,10 @@ class Source:
         stream: tuple[str, BinaryIO] | None = None,
         is_labels: bool = False,
         base: str | None = None,
+        keys: TableKeys | None = None,
     ) -> None:
         self.path, self._workers, self._base = path, workers, base
+        self.keys, self.notes = keys, cast("tuple[str, ...]", ())
         self._expected, self._encoding, self.is_labels = expected, encoding, is_labels
         self.is_standard_input = path == STANDARD_INPUT
         self.reads_once = self.is_standard_input
@@ -416,18 +430,29 @@ class RowSource(Source):
     """Rows that are in no file: of a query, or of a program. `read` returns them, each time it is called; `reads_once`: it
     can be called once.
 
-    A step that read them is never taken for finished.
+    `table`: the name of their table; `schema`: their columns, if they are known before the rows are read. A step that read
+    them is never taken for finished.
     """
 
-    def __init__(self, name: str, read: Callable[[], pa.RecordBatchReader], *, reads_once: bool = False) -> None:
-        super().__init__(Path(name))
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[], pa.RecordBatchReader],
+        *,
+        table: str = "query",
+        reads_once: bool = False,
+        schema: pa.Schema | None = None,
+        keys: TableKeys | None = None,
+    ) -> None:
+        super().__init__(Path(name), keys=keys)
         self.reads_once = reads_once
         self.name = self.address = name
+        self._table, self._schema = table, schema
         self._read, self._opened = read, cast("pa.RecordBatchReader | None", None)
 
     @property
     def table(self) -> str:
-        return "query"
+        return self._table
 
     @property
     def format_by_name(self) -> Format | None:
@@ -448,6 +473,8 @@ class RowSource(Source):
 
     @property
     def schema(self) -> pa.Schema:
+        if self._schema is not None:
+            return self._schema
         if self._opened is None:
             self._opened = self._read()
         return self._opened.schema

@@ -1,4 +1,4 @@
-"""Building and changing an index from Python, with the arguments of the commands, and the sources that are no files.
+"""Building and changing an index from Python, with the arguments of the commands.
 
     >>> import refactx
     >>> triples = [("Ann Lee", "works for", "Acme"), ("Acme", "founded", 1999)]
@@ -11,27 +11,26 @@ import io
 import itertools
 import json
 import re
-import sqlite3
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 
 from refactx.errors import InputError, RefactxError
-from refactx.ingest import Resources, ingest
+from refactx.ingest import Resources, forget_things, ingest
 from refactx.ingest import append as append_to
 from refactx.ingest import forget as forget_from
+from refactx.ingest import update as update_in
+from refactx.ingest.databases import database_tables, folder_tables, is_sqlite, query_source, rows_of
 from refactx.ingest.knowledge.inverse import read_inverse_names
-from refactx.ingest.parsers.tables import format_value
 from refactx.ingest.profile import read_profile
 from refactx.ingest.selection import TABLES, Selection, SourceOptions, TableOptions, languages_of, properties_of
 from refactx.ingest.sources import STANDARD_INPUT, BlockStream, RowSource, Source
+from refactx.ingest.workbooks import is_workbook, workbook_tables
 from refactx.options import options_of
 from refactx.paths import WORK, refactx_home
 from refactx.progress import told_to
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 _DATABASE = re.compile(r"(sqlite|postgres(?:ql)?):")
 _ENDPOINT = re.compile(r"https?://", re.IGNORECASE)
-_ROWS = 122_880
 TOLD_SECONDS = 0.2
 """After which progress is written again."""
 _TRIPLE = ("subject", "predicate", "object")
@@ -174,13 +172,39 @@ def append(name: str, source: object, *, db: str | None = None, **options: Any) 
     return changed
 
 
-def forget(name: str, source: object, *, db: str | None = None, **options: Any) -> "ChangeResult":
-    """Retract the facts of a source from an index, as `refactx forget` does. Arguments as for `append`."""
+def update(name: str, source: object, *, db: str | None = None, **options: Any) -> "ChangeResult":
+    """Replace what an index has about the things of a source, as `refactx update` does. Arguments as for `append`.
+
+    refactx.update("countries", "changed.csv", id="code")
+    """
     from refactx.index.open import database
 
     given = _arguments(options)
     with database(db) as opened:
-        changed = forget_from(_sources_of(source, given["selection"].tables), opened, index=name, **given)
+        changed = update_in(_sources_of(source, given["selection"].tables), opened, index=name, **given)
+        _keep_store(opened, name)
+    return changed
+
+
+def forget(name: str, source: object = None, *, db: str | None = None, **options: Any) -> "ChangeResult":
+    """Retract the facts of a source from an index, as `refactx forget` does. Arguments as for `append`.
+
+    Without a source, everything about the things goes whose names or ids are the `subject`:
+
+        refactx.forget("countries", subject="Norway")
+    """
+    from refactx.index.open import database
+
+    given = _arguments(options)
+    things = given["selection"].tables.subjects
+    if source is None and not things:
+        raise InputError("nothing to forget was given: give a source, or a subject")
+    with database(db) as opened:
+        if source is None:
+            machine = {option: given[option] for option in ("work", "resources")}
+            changed = forget_things(things, opened, index=name, **machine)
+        else:
+            changed = forget_from(_sources_of(source, given["selection"].tables), opened, index=name, **given)
         _keep_store(opened, name)
     return changed
 
@@ -271,6 +295,7 @@ def tables_of(**given: Any) -> TableOptions:
         if isinstance(columns, str)
         else tuple(columns or ()),
         header=not given["no_header"],
+        comment=given["comment"],
         delimiter=given["delimiter"],
         encoding=given["encoding"],
         subjects=_several(given["subject"]),
@@ -290,22 +315,34 @@ def _several(value: Any) -> tuple[Any, ...]:
 
 
 def sources_of(texts: Iterable[str | Path], tables: TableOptions) -> tuple[Path | Source, ...]:
-    """Return files, and the queries of databases and endpoints, as sources.
+    """Return files, the tables of databases, workbooks and folders, and the queries of databases and endpoints, as sources.
 
-    Raises InputError for a query without a database or an endpoint, and a database without a query.
+    Raises InputError for a query without a database or an endpoint, and as `refactx.ingest.databases` and
+    `refactx.ingest.workbooks` do.
     """
     addresses = [str(text) for text in texts]
-    if tables.query and not any(_DATABASE.match(text) or _ENDPOINT.match(text) for text in addresses):
+    named = {one.partition(".")[0].casefold() for one in (*tables.subjects, *tables.ids) if "." in one}
+    found: list[Path | Source] = []
+    is_queried = False
+    for text in addresses:
+        path = Path(text)
+        if _ENDPOINT.match(text):
+            found.append(endpoint_source(text, tables.query))
+            is_queried = True
+        elif _DATABASE.match(text) or is_sqlite(path):
+            found += [query_source(text, tables.query)] if tables.query else database_tables(text, named)
+            is_queried = True
+        elif path.is_dir():
+            found += folder_tables(path, tables.encoding)
+        elif is_workbook(path):
+            found += workbook_tables(path)
+        else:
+            found.append(path)
+    if tables.query and not is_queried:
         raise InputError(
             "--query was given without a database: give sqlite:///file.db, postgresql://... or the https://... of an endpoint "
             "as SOURCE"
         )
-    found: list[Path | Source] = []
-    for text in addresses:
-        if _ENDPOINT.match(text):
-            found.append(endpoint_source(text, tables.query))
-        else:
-            found.append(database_source(text, tables.query) if _DATABASE.match(text) else Path(text))
     return tuple(found)
 
 
@@ -375,68 +412,3 @@ def _triples(values: Iterable[Any]) -> Iterator[Sequence[object]]:
                 f"triple {number} is {value!r:.80}: expected three values, such as ('Ann', 'works for', 'Acme')"
             )
         yield value
-
-
-def rows_of(values: Iterable[Sequence[object]], names: Sequence[str]) -> pa.RecordBatchReader:
-    """Return rows of values of Python as columns of text, in batches.
-
-    >>> rows_of([("Ann", 1956)], ["subject", "object"]).read_all().to_pylist()
-    [{'subject': 'Ann', 'object': '1956'}]
-    """
-    schema = pa.schema([(name, pa.large_string()) for name in names])
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        waiting = iter(values)
-        while rows := list(itertools.islice(waiting, _ROWS)):
-            columns = [
-                pa.array(list(map(format_value, column)), pa.large_string()) for column in zip(*rows, strict=True)
-            ]
-            yield pa.record_batch(columns, schema=schema)
-
-    return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def database_source(address: str, query: str | None) -> RowSource:
-    """Return the rows of a query of SQLite (`sqlite:///file.db`) or PostgreSQL (`postgresql://host/database`).
-
-    Raises InputError if there is no query.
-    """
-    from refactx.postgres.connections import shown_address
-
-    is_sqlite = address.startswith("sqlite:")
-    name = address if is_sqlite else shown_address(address)
-    if not query:
-        raise InputError(f'{name} is a database: give --query "SELECT subject, predicate, object FROM ..." with it')
-    return RowSource(name, partial(_query_sqlite if is_sqlite else _query_postgres, address, query))
-
-
-def _query_sqlite(address: str, query: str) -> pa.RecordBatchReader:
-    path = Path(unquote(address.removeprefix("sqlite://").removeprefix("/")))
-    if not path.is_file():
-        raise InputError(
-            f"{address}: there is no file {path}: expected sqlite:///file.db, or sqlite:////folder/file.db"
-        )
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
-    connection.text_factory = bytes  # text that is not UTF-8 is a row of its own, not an error
-    try:
-        cursor = connection.execute(query)
-    except (sqlite3.Error, sqlite3.Warning) as error:
-        connection.close()
-        raise InputError(f"{address} refuses the query: {error}: correct --query") from None
-    return rows_of(_rows(cursor, address), [name for name, *_ in cursor.description or ()])
-
-
-def _rows(cursor: sqlite3.Cursor, address: str) -> Iterator[Sequence[object]]:
-    try:
-        yield from cursor
-    except sqlite3.Error as error:
-        raise InputError(f"{address} cannot be read to the end: {error}: correct --query or the data") from None
-    finally:
-        cursor.connection.close()
-
-
-def _query_postgres(address: str, query: str) -> pa.RecordBatchReader:
-    from refactx.postgres.connections import stream_query
-
-    names, rows = stream_query(address, query)
-    return rows_of(rows, names)

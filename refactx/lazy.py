@@ -34,7 +34,7 @@ _REFACTX = {
     "ask.prompt": "Generation Prompt load_prompt",
     "decoding.machine": "Machine",
     "decoding.stream": "Partial",
-    "build": "append build_index forget",
+    "build": "append build_index forget update",
     "engines.loading": "EngineOptions load_language_model",
     "engines.transformers.processor": "FactLogitsProcessor",
     "fact": "Fact Link LinkedFact",

@@ -39,7 +39,8 @@ LAYERS = """
 """
 INGEST_LAYERS = """
     ingest(the face)
-    change
+    change       workbooks
+    revision     databases
     new_index    retokenisation  compaction    cluster
     publish
     knowledge    segment
@@ -67,6 +68,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "lark": ("refactx.walks.sparql.parser",),
     "bm25s": ("refactx.translate.retrieval",),
     "llguidance": ("refactx.sparql.decoding.matching",),
+    "python_calamine": ("refactx.ingest.workbooks",),
     "rapidfuzz": ("refactx.names.name_memory",),
     "sentence_transformers": ("refactx.names.opening",),
 }
@@ -78,6 +80,7 @@ REASONS = {
     "refactx.eval.judge": "a model on a server, by its own client",
     "refactx.eval.names": "names of entities for answers, read from an index",
     "refactx.ingest.parsers.graphml": "nodes and edges, which are no rows of a table",
+    "refactx.ingest.parsers.table_names": "what names rows, if no option says it, apart from their keys",
     "refactx.postgres.embedded.watchdog": "a process of its own, which starts in milliseconds",
     "refactx.selection.answer_lines": "a step of the channel that is read by itself",
 }

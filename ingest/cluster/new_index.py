@@ -96,7 +96,7 @@ def build_index(
             shape=shape,
             resources=resources,
             clock=clock,
-            names=lambda: name_rows(knowledge),
+            names=lambda: name_rows(knowledge.folder),
             hubs=hubs_of(knowledge),
         )
         stages.release()

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from refactx.entity_ids import FIRST_OTHER
 from refactx.errors import InputError
 from refactx.fact import counted
 from refactx.index.names import LITERAL_KINDS
@@ -32,7 +33,7 @@ from refactx.ingest.knowledge.joins import STEPS, join_facts
 from refactx.ingest.knowledge.names import KnownNames, name_entities
 from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, shape_graph
 from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount
-from refactx.ingest.parsers.parsed import SCHEMAS
+from refactx.ingest.parsers.parsed import LABEL, SCHEMAS, TITLE
 from refactx.ingest.report import Report
 from refactx.ingest.selection import Selection
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, Tables, WorkDatabase, open_work_database
@@ -61,6 +62,14 @@ FILES = {
     "hubs.parquet": "SELECT * FROM hubs_with_counts ORDER BY ALL",
 }
 """The files of a knowledge base, with the queries of their rows."""
+THINGS = """
+SELECT entity, name FROM named WHERE entity IN (
+    SELECT subject FROM claims WHERE subject < {first_other} OR subject IN (SELECT entity FROM ids)
+    UNION SELECT entity FROM terms WHERE kind IN ({label}, {title})
+) AND NOT is_property(entity)
+UNION ALL SELECT NULL, subject FROM (SELECT DISTINCT subject FROM ready)
+"""
+"""What the sources say something about, for an update: its number, NULL if it has none, and its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +107,15 @@ def join(
         properties = known.other_properties() if known is not None and database.has_rows("ids") else ()
         graph = shape_graph(database, selection.profile, properties)
         report = join_tables(database, lines, selection, known, bar.update, graph)
+        files = dict(FILES)
+        if known is not None and known.updates:
+            files["things.parquet"] = THINGS.format(label=LABEL, title=TITLE, first_other=FIRST_OTHER)
         # First under temporary names, so that a killed run leaves no incomplete file.
         with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as new:
-            for name, query in FILES.items():
+            for name, query in files.items():
                 database.write_parquet(query, Path(new, name))
                 bar.update()
-            for name in FILES:
+            for name in files:
                 Path(new, name).replace(folder / name)
     return KnowledgeBase(folder, report)
 

@@ -101,13 +101,16 @@ class KnownNames:
     """The names in name tables, of which a later one wins (`tables` ascends).
 
     `inverses`: maps a property to the property that its inverse facts belong to, as numbers. `hubs`: objects that get
-    no inverse facts of a predicate.
+    no inverse facts of a predicate. `updates`: what the input says something about is listed. `renames`: an entity whose
+    label in the input is another one gets a new name, unless it is Wikidata's.
     """
 
     connection: Connection
     tables: tuple[int, ...]
     inverses: Mapping[int, int] = field(default_factory=dict)
     hubs: Sequence[Hub] = ()
+    updates: bool = False
+    renames: bool = False
 
     def load_entities(self, database: WorkDatabase, wanted: Collection[str] = ()) -> None:
         """Fill the table `known` (`entity, name, object_kind`), and `known_hubs` (`object, predicate, inverse`).
@@ -139,6 +142,7 @@ class KnownNames:
     def load_taken(self, database: WorkDatabase, candidates: str) -> None:
         """Fill the table `taken`: those of the names that a query gives (`name`) that an entity has already."""
         database.execute(f"CREATE TABLE candidates AS SELECT DISTINCT name FROM ({candidates})")
+        leaving = {row[0] for row in database.rows("SELECT entity FROM leaving")}
         # In ascending order, so that each block is read once.
         for batch in database.batches("SELECT name FROM candidates WHERE name IS NOT NULL ORDER BY name", _NAMES):
             names = set(batch["name"].to_pylist())
@@ -146,8 +150,8 @@ class KnownNames:
                 name
                 for table in self.tables
                 for near in self._blocks_near(table, names)
-                for name in near.names
-                if name in names
+                for name, number in zip(near.names, near.numbers.tolist(), strict=True)
+                if name in names and number not in leaving
             }
             database.insert("taken", pa.table({"name": pa.array(sorted(taken), pa.string())}))
         database.execute("DROP TABLE candidates")
@@ -331,6 +335,13 @@ SELECT n.entity, coalesce(k.name, n.name) AS name,
     n.is_cut AND k.entity IS NULL AS is_cut, n.has_id
 FROM named n LEFT JOIN (SELECT entity, name FROM known WHERE entity < 0) k ON n.entity = k.entity
 """
+# The entities that the input calls otherwise than the knowledge base does. A name of a label stays.
+_LEAVING = """
+CREATE TABLE leaving AS SELECT entity FROM known JOIN chosen USING (entity)
+WHERE {renames} AND entity >= {first_other} AND NOT is_property(entity)
+    AND name <> label AND NOT starts_with(name, label || ' (');
+DELETE FROM known WHERE entity IN (SELECT entity FROM leaving);
+"""
 # The names that new entities could get.
 _CANDIDATES = """
 SELECT name FROM named WHERE rule <> {as_before}
@@ -392,6 +403,7 @@ def name_entities(
     no_known_names(database)
     if known is not None and isinstance(database, WorkDatabase):
         known.load_entities(database, {written_part(name) for _, name in selection.inverse_names if name})
+        database.execute(_LEAVING.format(renames=known.renames, **terms, first_other=FIRST_OTHER))
     if graph is not None:
         complete_labels(graph)
     database.table("named", _NATURAL.format(**values))

@@ -5,7 +5,7 @@ Options name columns, and the names of columns say the rest. Keys that join tabl
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from refactx.ingest.parsers.records import (
     edges_of_columns,
     edges_of_plan,
     link_label,
+    names_of_thing,
     notes_of_keys,
     rows_of_plan,
 )
@@ -64,6 +65,8 @@ def table_form(source: Source, selection: Selection) -> TableForm:
     subject = None if options.columns else column_of(options.subjects, table, header.names)
     if subject is not None:
         return _wide_form(source, header, subject, selection)
+    if len(keys := keys_of(options, table, header.names)) == 2 and not options.columns:
+        return _link_form(source, header, keys, options)
     positions = _fact_columns(source, header, options)
     _refuse_lists(source, header, positions)
     make = edges_of_columns if options.edges or options.labels else facts_of_columns
@@ -97,7 +100,9 @@ def parse_table(source: Source, form: TableForm, advance: Callable[[int], object
             first_fault = "row {}: {}; ".format(*min(parsed.faults))
         yield parsed
         empty = empty and not parsed.statements
-    if empty:
+    if empty and source.keys is not None:
+        yield Parsed(lines=0, notes=(f"it has no complete row: {first_fault}expected {form.what}",))
+    elif empty:
         after = "" if form.header.kind == "rows" or not form.header.header_rows else " after its header"
         raise InputError(f"{source.name} has no complete row{after}: {first_fault}expected {form.what}")
 
@@ -212,16 +217,25 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
         if place is not None and place != subject:
             other = right.rpartition(".")[0]
             is_own = other.casefold() == table.casefold()
-            keys[place], links[place] = prefix if is_own else f"{other}:", link_label(names[place], other)
+            keys[place], links[place] = (
+                prefix if is_own else f"{other}:",
+                names_of_thing(other)[1] if place in header.joined else link_label(names[place], other),
+            )
         elif place is None and left.casefold().startswith(f"{table.casefold()}."):
             raise InputError(
                 f"{source.name} has no column {left.rpartition('.')[2]} (--key): its columns are {shown_names(names)}"
             )
-    others = {predicate_label(name) for at, name in enumerate(names) if at not in links}
+    parts = {part for at in keys for part in header.joined.get(at, ())}  # of keys: they say nothing by themselves
+    predicates = tuple(
+        name if at in keys or not (at in header.joined or at in parts) else "" for at, name in enumerate(names)
+    )
+    others = {predicate_label(name) for at, name in enumerate(predicates) if at not in links and name}
     if "" in names:
         notes.append("a column without a name is ignored")
+    if source.keys is not None:
+        notes.insert(0, f"its rows are named by column {names[subject]}")
     plan = Plan(
-        predicates=names,
+        predicates=predicates,
         subject=subject,
         id=None if key == subject else key,
         descriptions=frozenset(_all_columns(options.descriptions, table, names)),
@@ -233,10 +247,51 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
         lists=lists,
         row_of=options.row_of(table),
         needs_name=True,
+        noun=names_of_thing(table)[1] if options.prefixed and key == subject else "",
     )
     make = partial(rows_of_plan, plan, bool(selection.aliases))
     what = f"a name in column {names[subject]}"
-    return TableForm(header=header, positions=tuple(range(len(names))), make=make, what=what, notes=tuple(notes))
+    return TableForm(
+        header=header, positions=tuple(range(len(names))), make=make, what=what, notes=(*source.notes, *notes)
+    )
+
+
+def keys_of(options: TableOptions, table: str, names: Sequence[str]) -> dict[int, tuple[str, str]]:
+    """Return the table and the column there that each key of a table leads to, by the key's place."""
+    found: dict[int, tuple[str, str]] = {}
+    for left, right in map(parts_of_key, options.keys):
+        if not _of_other_table(left, table) and (at := column_of((left,), table, names)) is not None:
+            found[at] = right.partition(".")[0], right.partition(".")[2]
+    return found
+
+
+def _link_form(source: Source, header: Header, keys: Mapping[int, tuple[str, str]], options: TableOptions) -> TableForm:
+    """Return how a table is read whose rows have no name and two keys: each row is a link between two others."""
+    one, other = sorted(keys, key=lambda at: header.joined.get(at, (at,)))
+    parts = {at for key in keys for at in header.joined.get(key, (key,))}
+    key = key_column(options, source.table, header.names)
+    keeps = [at not in parts and at != key and at not in keys for at in range(len(header.names))]
+    thing = names_of_thing(keys[other][0])[1]
+    link = thing if other in header.joined else link_label(header.names[other], keys[other][0])
+    plan = EdgePlan(
+        ends=(one, other),
+        type=None,
+        id=None,
+        properties=tuple(name if kept else "" for name, kept in zip(header.names, keeps, strict=True)),
+        prefixes=(f"{keys[one][0]}:", f"{keys[other][0]}:"),
+        lists=dict.fromkeys(header.lists, BETWEEN),
+        default_type=link,
+        of_rows=True,
+        one_a_pair=key is not None and (key in parts or set(header.joined.get(key, (key,))) <= parts),
+    )
+    note = f"its rows are links from {keys[one][0]} to {keys[other][0]} ({link})"
+    return TableForm(
+        header=header,
+        positions=tuple(range(len(header.names))),
+        make=partial(edges_of_plan, plan),
+        what="both keys in each row",
+        notes=(*source.notes, note),
+    )
 
 
 def _of_other_table(given: str, table: str) -> bool:

@@ -51,6 +51,7 @@ from refactx.ingest.parsers.parsed import (
 )
 from refactx.ingest.parsers.rdf import RDF_EXAMPLES, first_triples, parse_rdf, quads_of
 from refactx.ingest.parsers.records import parse_json, parse_labels
+from refactx.ingest.parsers.table_names import declares_keys, settle_names, with_names
 from refactx.ingest.parsers.tables import SEPARATOR
 from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props
 from refactx.ingest.profile import in_words, recognise_profile
@@ -100,10 +101,12 @@ def format_of(source: Source, tables: TableOptions = DEFAULT_SELECTION.tables) -
     named = source.format_by_name
     if isinstance(source, RowSource):
         return "table"
-    says_table = tables.columns or tables.subjects or tables.delimiter or not tables.header
+    says_table = tables.columns or tables.subjects or tables.delimiter or tables.comment or not tables.header
     start = source.first_lines()
     if says_table and (named in (None, "ready-made facts") or source.format_by_name == "table"):
         lines = [line for line in start.removeprefix(BYTE_ORDER_MARK).split(b"\n", 100)[:100] if line.strip()]
+        if tables.comment is not None:
+            lines = [line for line in lines if not line.startswith(tables.comment.encode())]
         found = _format_of_content(start, lines[0] if lines else b"")
         return found if found is not None and named != "table" else "table"
     return recognise_format(source.name, named, start)
@@ -287,7 +290,8 @@ def with_row_names(sources: Sequence[Source], selection: Selection, index: str) 
     tables = [one for one in sources if not one.is_labels]
     if not (selection.inverse and selection.tables.subjects and tables):
         return selection
-    called = {one.table: index if one.is_standard_input or isinstance(one, RowSource) else one.table for one in tables}
+    in_no_file = [one for one in tables if one.is_standard_input or (isinstance(one, RowSource) and one.keys is None)]
+    called = {one.table: index if one in in_no_file else one.table for one in tables}
     rows_of = {table: in_words(name) for table, name in sorted(called.items())}
     given = tuple(rows_of.values() if len(tables) == 1 else map("=".join, rows_of.items()))
     return replace(selection, tables=replace(selection.tables, rows_of=given))
@@ -380,11 +384,15 @@ def recognised(inputs: Inputs, selection: Selection, index: str | None) -> Selec
 
     Raises as `open_sources` does.
     """
-    if selection.tables.subjects:
-        kinds = {one: format_of(one, selection.tables) for one in inputs.sources if not one.is_labels}
+    tables = with_names(inputs.sources, selection.tables)
+    if tables.subjects:
+        kinds = {one: format_of(one, tables) for one in inputs.sources if not one.is_labels}
         rows = [one for one, kind in kinds.items() if kind in ("table", "JSON lines")]
         json = [one for one in rows if kinds[one] == "JSON lines"]
-        selection = replace(selection, tables=with_keys(rows, json, selection.tables, is_new=index is not None))
+        if not declares_keys(inputs.sources):
+            tables = with_keys(rows, json, tables, is_new=index is not None)
+        tables = settle_names(inputs.sources, selection.tables, tables)
+        selection = replace(selection, tables=tables)
     selection = selection if index is None else with_row_names(inputs.sources, selection, index)
     if selection.profile is not None:
         return selection
@@ -451,12 +459,14 @@ class LineAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSource:
-    """A source that can be read: its name, its format with an example of a line, and its reader."""
+    """A source that can be read: its name, its format with an example of a line, and its reader. `may_be_empty`: it is one
+    table of several, which may have no rows."""
 
     name: str
     kind: str
     example: str
     read: Callable[[AdvanceBytes], Iterator[Parsed]]
+    may_be_empty: bool = False
 
 
 def open_sources(inputs: Inputs, selection: Selection, workers: int) -> list[OpenSource]:
@@ -475,7 +485,11 @@ def open_sources(inputs: Inputs, selection: Selection, workers: int) -> list[Ope
         form = FORMATS[kind]
         reader = _rdf_reader(kind) if selection.graphs and kind == "N-Quads" else form.read
         read = partial(reader, source, selection, workers)
-        opened.append(OpenSource(name=source.name, kind=kind, example=form.example, read=read))
+        opened.append(
+            OpenSource(
+                name=source.name, kind=kind, example=form.example, read=read, may_be_empty=source.keys is not None
+            )
+        )
     for source in inputs.wikipedia or ():
         source.first_lines()
     return opened
@@ -552,7 +566,7 @@ def _parse(source: OpenSource, strict: bool, advance: AdvanceBytes) -> Iterator[
         yield parsed
         statements += parsed.statements
         rows += sum(map(len, parsed.tables.values()))
-    if not statements:
+    if not statements and not source.may_be_empty:
         raise no_statement(source.name, source.kind, source.example, first_fault)
     if not rows and source.kind in RDF_KINDS:
         yield Parsed(lines=0, notes=(OTHER_GRAPH,))

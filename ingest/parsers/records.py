@@ -176,6 +176,7 @@ class Plan:
     whole: frozenset[int] = frozenset()
     lists: Mapping[int, str] = field(default_factory=dict)
     needs_name: bool = False
+    noun: str = ""
 
 
 def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
@@ -190,6 +191,9 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
         result.dropped["no subject"] = without
         texts, names, keys = [one.filter(kept) for one in texts], names.filter(kept), keys.filter(kept)
     keys, _ = cut_parts(keys)
+    if plan.noun:
+        are_numbers = pc.match_substring_regex(names, "^[0-9 ]+$")
+        names = pc.if_else(are_numbers, _prefixed(names, f"{plan.noun} "), names)
     numbers = IdNumbers()
     entities = numbers.of(_prefixed(keys, plan.prefix))
     rows = _PlanRows(plan, keeps_aliases, entities, result)
@@ -381,7 +385,8 @@ def _values(column: pa.Array, delimiter: str | None) -> tuple[np.ndarray[Any, An
 class EdgePlan:
     """What the columns of a table of edges are: the places of the two ends, of the type and of the edge's id (None if there
     is none), the names of the properties in the others ("" for none), the prefixes of the ids of both ends, and the type of
-    edges without one."""
+    edges without one. `of_rows`: both ends are rows of tables, which have names there or none. `one_a_pair`: there is at most
+    one edge between two ends, whose id does not depend on its properties."""
 
     ends: tuple[int, int]
     type: int | None
@@ -390,6 +395,8 @@ class EdgePlan:
     prefixes: tuple[str, str] = ("", "")
     lists: Mapping[int, str] = field(default_factory=dict)
     default_type: str = "edge"
+    of_rows: bool = False
+    one_a_pair: bool = False
 
 
 def edges_of_plan(plan: EdgePlan, texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
@@ -410,9 +417,11 @@ def edges_of_plan(plan: EdgePlan, texts: list[pa.Array], row_number: Callable[[i
             for value in (cell.split(plan.lists[at]) if at in plan.lists else (cell,))
         ]
         type_ = (row[plan.type] if plan.type is not None else "") or plan.default_type
-        numbers = [statements.entity(id_, row[at]) for id_, at in zip((one, other), plan.ends, strict=True)]
+        ends = zip((one, other), plan.ends, strict=True)
+        numbers = [other_number(id_) if plan.of_rows else statements.entity(id_, row[at]) for id_, at in ends]
         id_ = row[plan.id] if plan.id is not None else ""
-        add_edge(statements, (numbers[0], numbers[1]), type_, values, id_ or edge_id((one, other), type_, values))
+        id_ = id_ or edge_id((one, other), type_, () if plan.one_a_pair else values)
+        add_edge(statements, (numbers[0], numbers[1]), type_, values, id_)
     return statements.parsed()
 
 

@@ -11,8 +11,9 @@ import datetime
 import operator
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from itertools import chain
@@ -55,10 +56,12 @@ def parse_csv(
     width: int,
     positions: Sequence[int],
     header_rows: int,
+    comment: str | None = None,
     make: RowParser,
     advance: Callable[[int], object],
 ) -> Iterator[Parsed]:
-    """Yield what `make` does of the rows of a CSV file of `width` columns, given the columns at `positions`."""
+    """Yield what `make` does of the rows of a CSV file of `width` columns, given the columns at `positions`. Lines that begin
+    with `comment` are dropped."""
     skipped: list[arrow_csv.InvalidRow] = []  # since the last block
     before: list[int] = []  # for each skipped row, how many well-formed rows are before it
 
@@ -71,7 +74,8 @@ def parse_csv(
     wanted = [columns[at] for at in positions]
     end = delimiter.encode().join([_END.encode()] * width)
     good, ended = 0, False
-    with BlockStream(_readable_blocks(source, advance, delimiter, end)) as stream:
+    comments = None if comment is None else Comments(comment, delimiter)
+    with BlockStream(_readable_blocks(source, advance, delimiter, end, comments)) as stream:
         try:
             reader = arrow_csv.open_csv(
                 stream,
@@ -92,6 +96,8 @@ def parse_csv(
                 )
                 good += len(rows)
                 _add_skipped(parsed, skipped, width)
+                if comments is not None:
+                    comments.add_to(parsed)
                 yield parsed
         except pa.ArrowInvalid as error:
             if stream.error is not None:
@@ -108,10 +114,44 @@ def parse_csv(
         )
 
 
+class Comments:
+    """The lines of CSV that begin with a text, outside quotation marks; `count`: how many were removed
+    and are in no account."""
+
+    def __init__(self, begin: str, delimiter: str | None) -> None:
+        between = "[,;\t|]" if delimiter is None else re.escape(delimiter)
+        cell, line = rb'"(?:[^"]|"")*+("|\Z)', rb"^%b[^\n]*\n?" % re.escape(begin.encode())
+        self._found = re.compile(rb"(?:^|(?<=%b))%b|%b" % (between.encode(), cell, line), re.MULTILINE)
+        self._within = False
+        self.count = 0
+
+    def remove(self, block: bytes) -> bytes:
+        """Return a block of whole lines, which follows the one before, without these lines."""
+        head = b""
+        if self._within:  # a cell of several lines goes on
+            rest = re.match(rb'(?:[^"]|"")*+("|\Z)', block)
+            head, block = (rest[0], block[rest.end() :]) if rest is not None else (b"", block)
+            self._within = rest is not None and not rest[1]
+        return head + self._found.sub(self._kept, block)
+
+    def add_to(self, parsed: Parsed) -> None:
+        """Add those that were removed since the last call to an account."""
+        parsed.lines += self.count
+        parsed.dropped += Counter(comment=self.count)
+        self.count = 0
+
+    def _kept(self, found: re.Match[bytes]) -> bytes:
+        if found[0].startswith(b'"'):
+            self._within = not found[1]
+            return found[0]
+        self.count += 1
+        return b""
+
+
 def _readable_blocks(
-    source: Source, advance: Callable[[int], object], delimiter: str, end: bytes
+    source: Source, advance: Callable[[int], object], delimiter: str, end: bytes, comments: Comments | None
 ) -> Generator[bytes, None, None]:
-    """Yield the blocks of a file and one more line, `end`.
+    """Yield the blocks of a file, without comments, and one more line, `end`.
 
     Bytes that are not UTF-8 are an error, since pyarrow does not report them. In a cell that can only be read so,
     backslashes before quotes (`"a \\"b\\" c"`) are taken for escapes, as many programs write them.
@@ -127,7 +167,7 @@ def _readable_blocks(
         last = block[-1:]
         if b'\\"' in block:
             block = cell.sub(lambda found: found[1] + _ESCAPED.sub(_unescape, found[2]) + found[3], block)  # noqa: PLW2901
-        yield block
+        yield block if comments is None else comments.remove(block)
     yield end if last == b"\n" else b"\n" + end
 
 
@@ -283,15 +323,19 @@ class Header:
     """What the start of a table says.
 
     `names`: those of all columns, as facts have them, "" for one without a name; without a header their numbers, from 1.
-    `delimiter`: of CSV. `header_rows`: how many lines CSV has up to its first row. `lists`: the columns of Parquet or rows
-    that have lists, by their places.
+    `delimiter`: of CSV. `header_rows`: how many lines CSV has up to its first row, without those that begin with `comment`.
+    `lists`: the columns of Parquet or rows
+    that have lists, by their places. `joined`: after all others, columns whose cells are those of several columns, with
+    spaces between: the places of these by its place.
     """
 
     kind: Literal["CSV", "Parquet", "rows"]
     names: tuple[str, ...]
     delimiter: str = ","
     header_rows: int = 1
+    comment: str | None = None
     lists: Mapping[int, pa.Field] = field(default_factory=dict)
+    joined: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of_schema(cls, kind: Literal["Parquet", "rows"], schema: pa.Schema) -> "Header":
@@ -310,10 +354,12 @@ def read_header(source: Source, options: TableOptions, wanted: Collection[str]) 
             `Source.blocks`.
     """
     if isinstance(source, RowSource):
-        return Header.of_schema("rows", source.schema)
+        return _with_joined(Header.of_schema("rows", source.schema), source.table, options)
     start = source.first_lines()
     if start.startswith(b"PAR1"):
-        return Header.of_schema("Parquet", parquet_schema(source))
+        return _with_joined(Header.of_schema("Parquet", parquet_schema(source)), source.table, options)
+    if options.comment is not None:
+        start = Comments(options.comment, options.delimiter).remove(start)
     lines = start.split(b"\n")
     filled = (at for at, line in enumerate(lines) if line.strip())
     at = next(filled, 0)
@@ -340,9 +386,30 @@ def read_header(source: Source, options: TableOptions, wanted: Collection[str]) 
         raise InputError(
             f"{source.name}:{at + 1} opens a quotation mark that is never closed: close it, or write it twice within quotes"
         )
-    if not options.header:
-        return Header(kind="CSV", names=tuple(map(str, range(1, len(names) + 1))), delimiter=best, header_rows=at)
-    return Header(kind="CSV", names=names, delimiter=best, header_rows=at + height)
+    numbers = tuple(map(str, range(1, len(names) + 1)))
+    header = Header(
+        kind="CSV",
+        names=names if options.header else numbers,
+        delimiter=best,
+        header_rows=at + height if options.header else at,
+        comment=options.comment,
+    )
+    return _with_joined(header, source.table, options)
+
+
+def _with_joined(header: Header, table: str, options: TableOptions) -> Header:
+    """Return a header with the columns that options join of several of a table: `FirstName+LastName`."""
+    given = (*options.subjects, *options.ids, *(side.strip() for key in options.keys for side in key.split("=", 1)))
+    places = {name.casefold(): at for at, name in reversed(list(enumerate(header.names)))}
+    names, joined = list(header.names), dict[int, tuple[int, ...]]()
+    for one in dict.fromkeys(given):
+        wanted = one[len(table) + 1 :] if one.casefold().startswith(f"{table.casefold()}.") else one
+        parts = [places.get(part.strip().casefold()) for part in wanted.split("+")]
+        found = tuple(at for at in parts if at is not None)
+        if len(found) == len(parts) > 1 and wanted.casefold() not in places and wanted not in names:
+            joined[len(names)] = found
+            names.append(wanted)
+    return replace(header, names=tuple(names), joined=joined) if joined else header
 
 
 def read_rows(
@@ -357,7 +424,9 @@ def read_rows(
         InputError: CSV is not UTF-8, or has a quotation mark that is never closed; Parquet is corrupt or has nested
             values; a database refuses a query; or as `Source.blocks`.
     """
-    if isinstance(source, RowSource):
+    if header.joined:
+        yield from _joined_rows(source, header, positions, make, advance)
+    elif isinstance(source, RowSource):
         row = 1
         for batch in source.batches():
             for at in positions:
@@ -374,9 +443,32 @@ def read_rows(
             width=len(header.names),
             positions=positions,
             header_rows=header.header_rows,
+            comment=header.comment,
             make=make,
             advance=advance,
         )
+
+
+def _joined_rows(
+    source: Source, header: Header, positions: Sequence[int], make: RowParser, advance: Callable[[int], object]
+) -> Iterator[Parsed]:
+    """Yield what `read_rows` does for a header with joined columns."""
+    parts = [header.joined.get(at, (at,)) for at in positions]
+    read = sorted({at for of in parts for at in of})
+
+    def join(texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
+        cells = dict(zip(read, texts, strict=True))
+        space = pa.scalar(" ", pa.large_string())
+        joined = [
+            cells[of[0]]
+            if len(of) == 1
+            else pc.binary_join_element_wise(*(pc.fill_null(cells[at], "") for at in of), space)
+            for of in parts
+        ]
+        return make(joined, row_number)
+
+    names = header.names[: len(header.names) - len(header.joined)]
+    yield from read_rows(source, replace(header, names=names, joined={}), read, join, advance)
 
 
 def _first_row(lines: Sequence[bytes], delimiter: str) -> tuple[tuple[str, ...], int]:

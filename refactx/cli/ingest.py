@@ -1,6 +1,7 @@
 """`refactx ingest` and `refactx forget`: an index built from sources or changed by them, and a report on the lines."""
 
 import shlex
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -85,7 +86,8 @@ def ingest(
         .txt                 facts, one a line: <subject> <predicate> <object> .
         .csv .tsv .parquet   tables: subject, predicate, object, or --subject
         .jsonl .graphml      objects, one a line; nodes and edges
-        -                    standard input: any of these except Parquet
+        .sqlite .xlsx .ods   all tables of a database or a workbook; or a folder
+        -                    standard input: any text of these
 
     Files may be compressed. The same command continues a stopped ingest.
     """
@@ -100,7 +102,7 @@ def ingest(
             f"{'--append' if appends else 'the sources'} out, --kb takes the facts of that index"
         )
     if kb is not None:
-        _check_no_source_option(given)
+        _check_no_source_option(given, "--kb, which takes all facts of an index")
     if appends and replace:
         raise InputError("--append and --replace were both given: choose one")
     if kb is None and not sources:
@@ -129,14 +131,12 @@ def ingest(
             print_with_store(opened, result.index, result.to_json, lambda: _show_result(result), as_json, builds=stores)
 
 
-def _check_no_source_option(given: dict[str, Any]) -> None:
-    """Raise InputError if an option was given that says how to read sources."""
+def _check_no_source_option(given: dict[str, Any], beside: str, allowed: Collection[str] = ()) -> None:
+    """Raise InputError if an option was given that says how to read sources. `beside`: that with which it has no meaning."""
     context = click.get_current_context()
-    for name in sorted(given.keys() - {"index", "memory", "workers", "work_dir"}):
+    for name in sorted(given.keys() - {"index", "memory", "workers", "work_dir", *allowed}):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise InputError(
-                f"--{name.replace('_', '-')} was given with --kb, which takes all facts of an index: leave it out"
-            )
+            raise InputError(f"--{name.replace('_', '-')} was given with {beside}: leave it out")
 
 
 @click.command(cls=GroupedCommand, groups=GROUPS)
@@ -145,8 +145,33 @@ def _check_no_source_option(given: dict[str, Any]) -> None:
 @source_options
 @JSON
 @DB
+def update(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any) -> None:
+    """Replace what an index has about the things in files, and add new things.
+
+    The things of a table are its rows, which are found by their ids: in the column --id, or that of the ingest. All their
+    facts are those of the file then: a column that it lacks is empty. What other things say about them stays.
+    """
+    from refactx.build import source_arguments, sources_of
+    from refactx.index.open import database
+    from refactx.ingest import update as update_in
+
+    index = given.pop("index")
+    arguments = source_arguments(given)
+    read = sources_of(sources, arguments["selection"].tables)
+    with database(db) as opened:
+        _print_change(update_in(read, opened, index=index, **arguments), opened, as_json)
+
+
+@click.command(cls=GroupedCommand, groups=GROUPS)
+@click.argument("sources", nargs=-1, metavar="[SOURCE...]")
+@OWN_INDEX
+@source_options
+@JSON
+@DB
 def forget(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any) -> None:
-    """Remove the facts of files from an index.
+    """Remove the facts of files from an index, or everything about a thing.
+
+    Without a SOURCE, --subject NAME is the name or the id of the thing.
 
     Give the options of the ingest that added them; the format of the files may differ. Labels are not needed, since
     the index has the name of each id. If that ingest had --inverse, give it again: otherwise inverse facts stay.
@@ -154,12 +179,24 @@ def forget(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any
     from refactx.build import source_arguments, sources_of
     from refactx.index.open import database
     from refactx.ingest import forget as forget_from
+    from refactx.ingest import forget_things
 
     index = given.pop("index")
+    if not sources and not given["subject"]:
+        raise click.UsageError(
+            "Missing argument 'SOURCE...': give files with facts, or --subject with the name of a thing"
+        )
+    if not sources:
+        _check_no_source_option(given, "--subject without a SOURCE, which names a thing", {"subject"})
     arguments = source_arguments(given)
     read = sources_of(sources, arguments["selection"].tables)
     with database(db) as opened:
-        _print_change(forget_from(read, opened, index=index, **arguments), opened, as_json)
+        if sources:
+            changed = forget_from(read, opened, index=index, **arguments)
+        else:
+            machine = {name: arguments[name] for name in ("work", "resources")}
+            changed = forget_things(given["subject"], opened, index=index, **machine)
+        _print_change(changed, opened, as_json)
 
 
 def _build(
@@ -189,15 +226,24 @@ def _print_change(changed: "ChangeResult", database: "Database", as_json: bool, 
 
 
 def _show_change(changed: "ChangeResult") -> None:
-    done, passed_over = ("appended", "already there") if changed.change == "append" else ("removed", "not there")
+    done, passed_over = {
+        "append": ("appended", "already there"),
+        "forget": ("removed", "not there"),
+        "update": (f"added, {changed.removed:,} removed", "already there"),
+    }[changed.change]
+    of_things = f" of {counted(changed.things, 'thing')}" if changed.things else ""
+    if changed.new:
+        of_things += f", {changed.new:,} of them new"
+    passed = f", {changed.passed_over:,} {'was' if changed.passed_over == 1 else 'were'} {passed_over}"
     click.echo(
-        f"index {changed.index}: {counted(changed.facts, 'fact')} {done}, {changed.passed_over:,} "
-        f"{'was' if changed.passed_over == 1 else 'were'} {passed_over}; it has {changed.total:,} now"
+        f"index {changed.index}: {counted(changed.facts, 'fact')} {done}{of_things}"
+        f"{'' if changed.things and changed.change == 'forget' else passed}; it has {changed.total:,} now"
     )
     if changed.segments >= MANY_SEGMENTS:
         command = f"refactx index compact {shlex.quote(changed.index)}"
         click.echo(f"it has {changed.segments} segments, which each lookup searches: `{command}` merges them")
-    print_report(changed.report)
+    if changed.report.lines_read:
+        print_report(changed.report)
     print_seconds(changed.seconds)
 
 

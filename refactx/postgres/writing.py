@@ -382,6 +382,11 @@ def show_names(connection: Connection, names: int | None) -> None:
     connection.execute("UPDATE refactx.name_tables SET ready = true WHERE id = %s", [names])
 
 
+def hide(connection: Connection, table: str, column: str, number: int) -> None:
+    """Make the ready rows of a catalogue table that have this number not ready."""
+    connection.execute(f"UPDATE refactx.{table} SET ready = false WHERE {column} = %s AND ready".encode(), [number])
+
+
 def publish(
     connection: Connection, unfinished: UnfinishedIndex, segment: dict[str, Any], report: dict[str, Any], replace: bool
 ) -> None:

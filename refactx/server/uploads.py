@@ -24,6 +24,7 @@ from starlette.requests import ClientDisconnect
 
 from refactx.errors import IndexExistsError, InputError
 from refactx.ingest.parallel import Process, ProcessEndedError
+from refactx.ingest.workbooks import is_workbook
 from refactx.server.http import ApiError, away, bad_request
 from refactx.server.service import TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, gone, note, sse, streamed
@@ -42,7 +43,8 @@ LOOK_SECONDS = 0.3
 """After which it is asked again how far it is."""
 MOST_MADE = 20
 """The most indexes that one run of a server makes: each keeps two connections to the database, and threads."""
-_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ", b"PK\x03\x04")
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ")
+_ZIP = b"PK\x03\x04"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _LONGEST_MARK = max(map(len, _COMPRESSED))
 _log = logging.getLogger(__name__)
@@ -197,7 +199,7 @@ def _log_failure(task: "asyncio.Task[TextService]") -> None:
 
 async def _receive(request: Request, path: Path) -> None:
     """Write the body of a request to a file. Raises ApiError: 507 if there is no room, 415 for a file that is compressed,
-    whose size would be known too late."""
+    whose size would be known too late; a workbook is read with limits of its own."""
     begin = b""
     try:
         with path.open("wb") as opened:
@@ -206,6 +208,8 @@ async def _receive(request: Request, path: Path) -> None:
                 if begin.startswith(_COMPRESSED):
                     raise ApiError(415, "the file is compressed: send it as it was before")
                 await run_in_threadpool(opened.write, block)
+        if begin.startswith(_ZIP) and not await run_in_threadpool(is_workbook, path):
+            raise ApiError(415, "the file is a zip archive, and no workbook: send the files in it one by one")
     except OSError as error:
         if error.errno in _FULL:
             raise _no_room() from None

@@ -50,6 +50,7 @@ def test_an_example_makes_its_facts(
     monkeypatch.setenv("REFACTX_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
     words = shlex.split(command.replace("\\\n", " ").removeprefix("$ refactx "))
     words[words.index("demo")] = str(save_tiny(tmp_path / "tiny"))

@@ -223,7 +223,7 @@ def test_databases_are_read_by_a_query(tiny: Path, module_url: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        ("sqlite:///x.db", {}, "is a database: give --query"),
+        ("sqlite:///x.db", {}, "there is no file x.db"),
         ("sqlite:///no.db", {"query": "SELECT 1"}, "there is no file no.db"),
         ("facts.csv", {"query": "SELECT 1"}, "--query was given without a database"),
         ([("a", "b")], {}, r"triple 1 is \('a', 'b'\): expected three values"),
@@ -303,7 +303,7 @@ def test_an_edge_list_is_appended_to_with_and_without_labels(tiny: Path, tmp_pat
     [
         (("t.csv",), "has no column subject, predicate, object: its columns are name, size: give --subject name"),
         (("t.csv", "--subject", "nmae"), "has no column nmae: its columns are name, size: correct --subject"),
-        (("sqlite:///x.db",), "is a database: give --query"),
+        (("sqlite:///x.db",), "there is no file x.db"),
         (("t.csv", "--delimiter", ";;"), "is not one character"),
     ],
 )

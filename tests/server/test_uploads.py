@@ -1,11 +1,14 @@
 """Files that people send: each becomes an index that the server answers from, or an error and nothing."""
 
 import gzip
+import io
 import json
 import os
 import signal
+import sqlite3
 import tempfile
 import threading
+import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +17,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from support.files.workbooks import write_xlsx
 from support.server.running import Running, eventually, said
 from support.server.taking_files import MOST, opener_of, taking_files
 
@@ -247,3 +251,32 @@ def test_a_server_that_stops_ends_what_it_reads_and_removes_the_file(
         server.server.handle_exit(signal.SIGTERM, None)
         assert "about to stop" in documents(sent.result())[-1]["error"]["message"]
     assert list(files.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "workbook"])
+def test_a_database_and_a_workbook_become_indexes(server: Running, name: str, tmp_path: Path, kind: str) -> None:
+    if kind == "sqlite":
+        with sqlite3.connect(tmp_path / "sent") as lite:
+            lite.executescript(
+                "PRAGMA page_size = 512; CREATE TABLE owner (id INTEGER PRIMARY KEY, name TEXT);"
+                "CREATE TABLE pet (id INTEGER PRIMARY KEY, name TEXT, owner_id INTEGER REFERENCES owner);"
+                "INSERT INTO owner VALUES (1, 'Ann'); INSERT INTO pet VALUES (1, 'Rex', 1);"
+            )
+        lite.close()
+    else:
+        sheets = {"owner": [("id", "name"), (1, "Ann")], "pet": [("id", "name", "owner_id"), (1, "Rex", 1)]}
+        write_xlsx(tmp_path / "sent", sheets)
+    body = (tmp_path / "sent").read_bytes()
+    (tmp_path / "sent").unlink()
+    assert documents(send(server, body, name=name, file="pets.bin"))[-1]["stage"] == "ready"
+    found = server.get(f"/v1/facts?index={name}&subject=Rex").json()["properties"]
+    assert {one["label"] for one in found} == {"owner", "row of"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_archive_of_zip_that_is_no_workbook_is_refused(server: Running, name: str) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr("a.csv", TABLE)
+    reply = send(server, packed.getvalue(), name=name, file="a.zip")
+    assert (reply.status_code, "a zip archive, and no workbook" in reply.text) == (415, True)

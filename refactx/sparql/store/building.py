@@ -518,7 +518,9 @@ def _moved(mark: IndexVersion, index: Index) -> IndexVersion:
         raise CannotFollowError("it was that of another index of this name")
     mark = after_compactions(mark, entry.report.get("changes", ()))
     if not (set(mark.segments) <= set(now.segments) and set(mark.names) <= set(now.names)):
-        raise CannotFollowError("the index was compacted after changes that the store does not have")
+        raise CannotFollowError(
+            "the index was compacted after changes that the store does not have, or things of it got other names"
+        )
     return mark
 
 

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.ingest.tables import as_csv, built, facts_of, ids_of
 
-from refactx.build import database_source
 from refactx.errors import InputError
 from refactx.fact import is_written_part, written_part
 from refactx.index.names import is_written_id
+from refactx.ingest.databases import query_source
 from refactx.ingest.parsers.columns import table_form
 from refactx.ingest.selection import Selection, TableOptions
 
@@ -76,7 +76,7 @@ def test_two_columns_of_one_name_are_two_values(tmp_path: Path, names: list[str]
             + ", ".join(f'{column} AS "{name}"' for column, name in zip("xyz", names, strict=True))
             + " FROM t"
         )
-        source = database_source(f"sqlite:///{tmp_path}/t.db", query)
+        source = query_source(f"sqlite:///{tmp_path}/t.db", query)
         form_ = table_form(source, Selection(tables=TableOptions(subjects=("name",))))
         assert form_.header.names == ("name", "tag", "tag")
         return
