@@ -229,7 +229,7 @@ async def _made(
             raise _taken(name) from None
         except InputError as error:
             raise bad_request(
-                str(error).replace(f"{path.parent}{os.sep}", "").replace(f"{folder}{os.sep}", "")
+                error.for_clients.replace(f"{path.parent}{os.sep}", "").replace(f"{folder}{os.sep}", "")
             ) from None
         except OSError as error:
             if error.errno in _FULL:

@@ -1,8 +1,8 @@
 """What people keep of answers: conversations in the browser, rows as CSV, and reports of wrong answers."""
 
 import json
+import os
 from pathlib import Path
-from threading import Event
 from urllib.parse import quote
 
 import pytest
@@ -120,11 +120,12 @@ def test_a_wrong_answer_is_reported_where_the_server_keeps_that(
 
 
 def test_a_table_becomes_an_index_that_is_asked(pages: Pages, database_server: DatabaseServer, tmp_path: Path) -> None:
-    read = Event()
+    goes = tmp_path / "goes"
+    os.mkfifo(goes)
     with (
         database(database_server, "files_page") as url,
         opener_of(url, tmp_path) as opener,
-        taking_files(opener, before=read.wait) as server,
+        taking_files(opener, waits_for=goes) as server,
     ):
         page = pages.open(server.url)
         with page.expect_file_chooser() as chooser:
@@ -142,6 +143,6 @@ def test_a_table_becomes_an_index_that_is_asked(pages: Pages, database_server: D
         page.get_by_text("Reading the file").wait_for()  # where it is
         expect(page.get_by_role("progressbar")).to_be_visible()
         assert_accessible(page)
-        read.set()
+        goes.write_text("go")
         page.locator("#about-index", has_text="pets (6 facts)").wait_for()  # of 2 cells and 2 rows
         assert page.get_by_label("Model").input_value() == "tiny@pets"
