@@ -53,7 +53,7 @@ def test_a_translation_is_that_of_the_translator(agent: bool, runs: bool) -> Non
 def test_a_server_without_a_pack_says_so(tiny: Running) -> None:
     reply = tiny.post("/v1/translate", {"question": "Which dogs?"})
     assert reply.status_code == 404
-    assert "--pack" in reply.json()["error"]["message"]
+    assert "translates no questions" in reply.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(
