@@ -276,7 +276,7 @@ class QueryAnswers:
         entities = search.mentions.entities
         if values and {one.name for one in entities}.issuperset(values) and not re.search(r"\bor\b", self._question):
             return True
-        if set(values) == {bare_name(start)} and start not in values and not self.in_words(predicate):
+        if values and {start, bare_name(start)}.issuperset(values) and not self.in_words(predicate):
             return True
         asked = search.asked_class
         if asked is not None and asked.name != start and search.conditions.are_of_others(values, asked.name):

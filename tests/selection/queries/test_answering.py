@@ -334,3 +334,5 @@ class TestWhatAnswersNothing:
     def test_a_things_own_name_is_one_if_the_question_asks_for_it(self) -> None:
         own = ("S1", "title", "S1")
         assert self.answer("Which department has S1?", own) == "I don't know."
+        assert self.answer("Which department has S1 or S3?", own) == "I don't know."
+        assert self.answer("What is the title of S1 or S3?", own) == "S1"
