@@ -350,7 +350,7 @@ def test_arguments_that_do_not_fit_are_told_in_one_line(index: refactx.Index) ->
 
 
 def test_a_question_in_words_is_told_its_tool(index: refactx.Index) -> None:
-    for asks in (None, asks_alone(tiny_asker(), "")):
+    for asks in (None, asks_alone(tiny_asker())):
         server = fact_server(index, ask=asks)
         for question in ("Who is Ann?", "How many b has Ann", "count the rivers", "", "Who is <Ann>?", "<Ann>"):
             said = call(server, "query", query=question)
