@@ -72,7 +72,7 @@ class Prompt:
         if not clean_part(question):
             raise InputError("the question is empty: ask something, in quotes")
         turns = [("system", f"{self.system.strip()}\n\n{system}" if system.strip() else self.system)]
-        for example in (*self.examples, *map(self._led, history)):
+        for example in (*self.examples, *history):
             turns += [("user", example.question), ("assistant", example.answer)]
         return [{"role": role, "content": text.strip()} for role, text in [*turns, ("user", question)]]
 
@@ -97,7 +97,8 @@ class Prompt:
         For a chat template without a system role, the system message begins the first user turn. Raises InputError for
         a question without visible text, ModelError if the chat template cannot be used.
         """
-        said = [Example(*(without_control(tokenizer, text) for text in (t.question, t.answer))) for t in history]
+        turns = map(self._led, history)
+        said = [Example(*(without_control(tokenizer, text) for text in (t.question, t.answer))) for t in turns]
         plain = without_control(tokenizer, question), said, without_control(tokenizer, system)
         return conversation_ids(tokenizer, self.messages(*plain), think=think)
 

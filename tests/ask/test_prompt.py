@@ -113,3 +113,13 @@ def test_a_file_that_is_not_a_prompt_is_refused(tmp_path: Path, text: str) -> No
 def test_an_unknown_prompt_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="there is no prompt"):
         load_prompt(name)
+
+
+def test_a_bare_earlier_answer_is_read_in_the_form_of_the_examples() -> None:
+    prompt, tokenizer = Prompt(system="Be true."), chat_tokenizer()
+    led = prompt.ids(tokenizer, "Who?", [Example("What?", "Answer: b")])
+    assert prompt.ids(tokenizer, "Who?", [Example("What?", " b")]) == led
+    whole = [Example("What?", "Fact: <a> <p> <b> .\nAnswer: b"), Example("What?", "two\nlines")]
+    for turn in whole:
+        ids = prompt.ids(tokenizer, "Who?", [turn])
+        assert turn.answer in tokenizer.decode(ids)
