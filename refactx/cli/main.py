@@ -113,6 +113,9 @@ def main() -> None:
         )
     except click.Abort:
         sys.exit(130)  # Ctrl-C
+    finally:
+        for name in ("refactx", "refactx.loading"):
+            logging.getLogger(name).removeHandler(handler)  # its stream may be closed when a program goes on
 
 
 def _complain(message: str) -> NoReturn:
