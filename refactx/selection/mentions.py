@@ -141,7 +141,8 @@ def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
             yield from (_Span(start, stop, one) for one in texts)
             if question[stop : stop + 1] == ".":  # `Martin L. King Jr.`
                 yield from (_Span(start, stop + 1, one + ".") for one in texts if not one.endswith("."))
-            yield _Span(start, stop, plural(text))  # a table is called `products`
+            if len(word.group()) > 2:
+                yield _Span(start, stop, plural(text))  # a table is called `products`
             for ending, singular in _PLURAL:
                 if text.endswith(ending) and len(word.group()) > len(ending) + 2:
                     yield _Span(start, stop, text.removesuffix(ending) + singular)

@@ -173,7 +173,7 @@ def test_a_history_is_part_of_the_conversation_and_its_facts_may_be_written_agai
     again = asker.ask("Fact:", history=[Example("Who? Fact:", first.text)], max_new_tokens=40)
     assert [fact.text for fact in again.facts] == [first.facts[0].text]
     text = asker._tokenizer.decode(seen(asker, Example("Who?", "It </s>is I."))[0])
-    assert "Who? It is I. Fact:" in " ".join(text.split()), "and it cannot bring control tokens"
+    assert "Who? Answer: It is I. Fact:" in " ".join(text.split()), "and it cannot bring control tokens"
 
 
 def test_the_oldest_turns_are_left_out_if_there_is_no_room() -> None:
@@ -182,7 +182,7 @@ def test_the_oldest_turns_are_left_out_if_there_is_no_room() -> None:
     assert asker.ask("Fact:", history=[long], max_new_tokens=300, **at_once).turns_left_out == 0
     assert asker.ask("Fact:", history=[long] * 5, max_new_tokens=30, **at_once).turns_left_out == 2
     few = asker.ask("Fact:", history=[long] * 5, max_new_tokens=1000)
-    assert few.turns_left_out == 3
+    assert few.turns_left_out == 4
     assert few.finish_reason == "length"
     assert few.tokens < 400, "no further than the model has room"
 

@@ -73,7 +73,8 @@ def test_a_text_without_a_query_is_the_models(said: Any) -> None:
 def test_a_prompt_with_a_channel_leaves_no_queries_to_the_model(said: Any) -> None:
     prompt = Prompt(system="Be true.", channel="Fact: <A> <p> Question: who?")
     answer = said("Query: count <A> <p> .\nAnswer: 5", prompt, channel=False)
-    assert (answer.answer, answer.queries) == ("5", ())
+    assert answer.text.rstrip().endswith("Answer: 5")
+    assert (answer.answer, answer.queries) == ("I don't know.", ()), "nothing proves it"
 
 
 def test_a_query_in_a_thought_does_not_end_it(said: Any) -> None:

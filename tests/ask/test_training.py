@@ -195,7 +195,7 @@ def test_queries_are_taught_as_they_are_asked(sample_url: str, smollm2_folder: P
         assert kinds == {"single", "count", "comparison"}
         assert by_sparql > 5
         beyond = Taught(line=1, question="?", sparql="SELECT ?x { ?x ?p ?y }")
-        with pytest.raises(Exception, match="its SPARQL is no walk"):
+        with pytest.raises(Exception, match="its SPARQL is no chain of facts"):
             taught.lesson(beyond)
 
 

@@ -374,7 +374,7 @@ def test_with_a_model_that_only_chats_its_facts_are_checked(database: str) -> No
         stub.reply = lambda _: "Fact: <Alaska> <p> <nowhere> .\nAnswer: nowhere"
         arguments = ["mcp", "--index", "default", "--db", database, "--model", "tiny", "--model-url", stub.url]
         found = call(StdioServerParameters(command=command, args=arguments), "ask", question="hello?")
-    assert (found["answer"], found["facts"]) == ("nowhere", [])
+    assert (found["answer"], found["facts"]) == ("I don't know.", [])
     assert "(not found)" in found["text"]
 
 

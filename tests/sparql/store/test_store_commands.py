@@ -150,7 +150,7 @@ def test_the_change_is_reported_even_if_the_store_cannot_follow(typed: Typed) ->
     assert json.loads(done.stdout)["facts"] == len(MORE)
     assert done.returncode == 2
     assert done.stderr == (
-        "refactx: index 'default' is as it should be, but its store is not ( "
+        "refactx: index 'default' is as it should be, but its store is not (cannot write the store in "
         f"{folder} (Is a directory): make room or get the rights, or set REFACTX_HOME to another folder): "
         "run `refactx store update default`\n"
     )

@@ -87,7 +87,7 @@ def _is_spelt(name: str, text: str, whole: str) -> bool:
 
 
 def _texts(question: str) -> Iterator[tuple[int, int, str]]:
-    """Yield what may be a name: words as they stand, with full stops after initials and at the end, and in the singular."""
+    """Yield what may be a name: words as they stand, with full stops after initials and at the end, and in either number."""
     words = [match.span() for match in re.finditer(r"[^\W_]+", question)]
     for at, (start, _) in enumerate(words):
         for begin, stop in words[at : at + MOST_WORDS]:
@@ -99,6 +99,15 @@ def _texts(question: str) -> Iterator[tuple[int, int, str]]:
                 yield start, stop + 1, f"{text}."
                 if not dotted.endswith("."):
                     yield start, stop + 1, f"{dotted}."
+            if len(last) > 2 and not re.search("(?i)(?<!s)s$", last):  # a name in the plural
+                ending = (
+                    "ies"
+                    if re.search("(?i)[^aeiou]y$", last)
+                    else "es"
+                    if re.search("(?i)(s|x|z|ch|sh)$", last)
+                    else "s"
+                )
+                yield start, stop, (text[:-1] if ending == "ies" else text) + ending
             for ending, singular in (("ies", "y"), ("es", ""), ("s", "")):
                 if last.lower().endswith(ending) and len(last) > len(ending) + 2:
                     yield start, stop, text[: -len(ending)] + singular
