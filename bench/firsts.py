@@ -15,7 +15,7 @@ from pyoxigraph import NamedNode, QuerySolutions, Store
 from bench.gold_walks.__main__ import load
 from bench.gold_walks.store_facts import LABEL
 from refactx.eval.answers import same
-from refactx.walks.sparql import PREFIXES
+from refactx.iris import OWN_PREFIXES as PREFIXES
 
 
 @click.command()

@@ -93,7 +93,7 @@ CREATE TABLE IF NOT EXISTS refactx.memories (
 );
 
 -- The least similarity at which a memory resolves words, where `refactx memory calibrate` found it: of entities and of
--- properties that are only near, and of namesakes that are described otherwise (refactx.names.thresholds).
+-- properties that are only near, and of namesakes that are described otherwise (refactx.sparql.placeholders.calibration).
 CREATE TABLE IF NOT EXISTS refactx.memory_thresholds (
     memory_id integer NOT NULL REFERENCES refactx.memories ON DELETE CASCADE,
     kind text NOT NULL CHECK (kind IN ('entity', 'relation', 'namesake')),

@@ -15,9 +15,10 @@ from pyoxigraph import Store
 from bench.gold_walks.answers import Answer, answer_of_index, answer_of_store, load
 from bench.gold_walks.differences import NO_WALK, OTHER, REASONS, REFUSED, SAME, TIE, is_tie, reason
 from refactx.index.open import open_index
+from refactx.sparql.walks import from_sparql
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import FactSet, Query, QueryError, write_line
-from refactx.walks.sparql import from_sparql, to_sparql
+from refactx.walks.sparql_text import to_sparql
 
 
 @dataclass(frozen=True, slots=True)

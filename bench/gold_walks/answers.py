@@ -11,10 +11,10 @@ from pyoxigraph import Literal, NamedNode, QueryBoolean, RdfFormat, Store
 
 from refactx.fact import clean_part
 from refactx.ingest.parsers.values import format_literal
+from refactx.iris import OWN_PREFIXES as PREFIXES
 from refactx.walks.answered import answer_query
 from refactx.walks.language import FactSet, Query, QueryError
 from refactx.walks.sets import Limits
-from refactx.walks.sparql import PREFIXES
 
 Answer = bool | frozenset[str]
 

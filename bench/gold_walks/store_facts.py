@@ -8,8 +8,8 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 from refactx.english import inverse_of
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Link, clean_part
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal
+from refactx.iris import OWN_PREFIXES as PREFIXES
 from refactx.walks.language import Predicate, ValueKind
-from refactx.walks.sparql import PREFIXES
 
 LABEL, ALT_LABEL = NamedNode(PREFIXES["rdfs"] + "label"), NamedNode(PREFIXES["skos"] + "altLabel")
 DESCRIPTION = NamedNode(PREFIXES["schema"] + "description")

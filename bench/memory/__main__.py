@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from refactx.index.open import open_index
-from refactx.names import VectorMemory, open_memory
 from refactx.postgres.memory import find_nearest, find_pgvector
-from refactx.walks.pgmr import Placeholder
+from refactx.sparql.placeholders.opening import open_memory
+from refactx.sparql.placeholders.text import Placeholder
+from refactx.sparql.placeholders.vector_memory import VectorMemory
 
 NEAREST = 10
 """The entries of a search: those that a resolver takes as candidates."""

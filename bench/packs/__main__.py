@@ -10,10 +10,10 @@ import click
 
 from bench.packs.figures import PatternScores, gold_of, pattern_scores, retrieval_scores
 from bench.packs.remembering import RememberingEncoder
-from refactx.names.entry import Encoder
-from refactx.names.opening import load_encoder
-from refactx.translate.pack import Example, Pack, load_pack
-from refactx.translate.retrieval import PatternDetector, Retriever, Weights, without_quoted
+from refactx.sparql.packs.pack import Example, Pack, load_pack
+from refactx.sparql.packs.retrieval import PatternDetector, Retriever, Weights, without_quoted
+from refactx.sparql.placeholders.entry import Encoder
+from refactx.sparql.placeholders.opening import load_encoder
 
 RETRIEVERS = {
     "BM25": (Weights(0, 1, 0), False),

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from refactx.translate.pack import Example, Pack
-from refactx.translate.retrieval import Retriever
+from refactx.sparql.packs.pack import Example, Pack
+from refactx.sparql.packs.retrieval import Retriever
 
 GOLD = 0.5
 """The least weight with which a pattern of an example counts as one that its question has."""

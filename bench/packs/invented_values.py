@@ -7,7 +7,7 @@ from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
-from refactx.translate.parsed import (
+from refactx.sparql.packs.parsed import (
     Call,
     Expression,
     ParsedQuery,

@@ -29,9 +29,9 @@ from bench.packs.invented_values import (
     variable_of,
 )
 from refactx.sparql.engines import Rows, SparqlEngine, Term
-from refactx.translate.invented import INVENTED_DATA, InventedEngine, graph_of_service
-from refactx.translate.pack import Pack, load_pack
-from refactx.translate.parsed import (
+from refactx.sparql.packs.invented import INVENTED_DATA, InventedEngine, graph_of_service
+from refactx.sparql.packs.pack import Pack, load_pack
+from refactx.sparql.packs.parsed import (
     Call,
     Data,
     Expression,
@@ -45,7 +45,7 @@ from refactx.translate.parsed import (
     parts,
     parts_of_literal,
 )
-from refactx.translate.rules import Place
+from refactx.sparql.packs.rules import Place
 
 # --- What queries show of their data
 

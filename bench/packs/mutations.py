@@ -14,12 +14,12 @@ import click
 
 from bench.packs.inventing import gold_queries
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
-from refactx.translate.invented import invented_engine
-from refactx.translate.pack import Pack, load_pack
-from refactx.translate.validation import validate
-from refactx.walks.sparql.parser import parse
-from refactx.walks.sparql.tokens import Token, line_and_column, tokens_of
-from refactx.walks.sparql.tree import triples_of
+from refactx.sparql.packs.invented import invented_engine
+from refactx.sparql.packs.pack import Pack, load_pack
+from refactx.sparql.packs.validation import validate
+from refactx.sparql.syntax.parser import parse
+from refactx.sparql.syntax.tokens import Token, line_and_column, tokens_of
+from refactx.sparql.syntax.tree import triples_of
 
 SEED = 27
 SECONDS = 20.0

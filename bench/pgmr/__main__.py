@@ -54,7 +54,8 @@ def prepare(
     """Write training and test questions with PGMR text by the names of an index."""
     from bench.pgmr.prepare import prepared
     from bench.pgmr.split import split_examples
-    from refactx.walks.pgmr import IndexNames, Style
+    from refactx.sparql.placeholders.index_names import IndexNames
+    from refactx.sparql.placeholders.text import Style
 
     training = [example for path in files for example in read_examples(path)]
     testing = [example for path in tests for example in read_examples(path)]

@@ -6,7 +6,8 @@ from typing import Any
 from refactx.errors import InputError
 from refactx.eval.sparql import score_queries
 from refactx.index.index import Index
-from refactx.walks.pgmr import BatchResolver, IndexResolver, PgmrQuery, RefusedError, read_pgmr
+from refactx.sparql.placeholders.index_names import IndexResolver
+from refactx.sparql.placeholders.text import BatchResolver, PgmrQuery, RefusedError, read_pgmr
 
 
 def evaluate(rows: Sequence[dict[str, Any]], index: Index, *, ignore_case: bool) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from bench.pgmr.examples import Example
+from refactx.sparql.placeholders.text import Names, Style, to_pgmr
 from refactx.walks.language import QueryError
-from refactx.walks.pgmr import Names, Style, to_pgmr
 
 REASONS = {
     "has no name": "an id has no name in the index",

@@ -8,18 +8,9 @@ from bench.pgmr.evaluate import read_or_error
 from bench.pgmr.examples import Example
 from refactx.errors import InputError
 from refactx.index.index import Index
-from refactx.walks.pgmr import (
-    BatchResolver,
-    Dialect,
-    IndexNames,
-    IndexResolver,
-    Names,
-    PgmrQuery,
-    RefusedError,
-    Style,
-    to_pgmr,
-)
-from refactx.walks.sparql.tree import shape_of
+from refactx.sparql.placeholders.index_names import IndexNames, IndexResolver
+from refactx.sparql.placeholders.text import BatchResolver, Dialect, Names, PgmrQuery, RefusedError, Style, to_pgmr
+from refactx.sparql.syntax.tree import shape_of
 
 DIALECTS: tuple[Dialect, Dialect] = ("block", "inline")
 STYLES = {

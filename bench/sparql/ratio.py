@@ -12,7 +12,7 @@ from statistics import median
 from pyoxigraph import QueryBoolean, Store
 
 from refactx.sparql.engines import StoreEngine
-from refactx.walks.pgmr import with_declarations
+from refactx.sparql.syntax.prologue import with_declarations
 
 ENOUGH = 0.05
 """Seconds after which a query has been run often enough."""

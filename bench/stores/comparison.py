@@ -11,7 +11,7 @@ from typing import Literal as OneOf
 
 from pyoxigraph import Literal, QueryBoolean, Store
 
-from refactx.walks.sparql.prologue import PREFIXES
+from refactx.iris import PREFIXES
 
 Outcome = OneOf["same", "values", "more", "other"]
 OUTCOMES: dict[Outcome, str] = {

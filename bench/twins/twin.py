@@ -9,9 +9,9 @@ from typing import Any
 
 from bench.twins.near import near_objects
 from bench.twins.text import Span, find_name, find_number, like, replace_span
+from refactx.sparql.walks import from_sparql
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.language import FactSet, Query, QueryError, WalkFilter, write_line
-from refactx.walks.sparql import from_sparql
 from refactx.walks.values import bare_name, parse_quantity
 
 NEAREST = 10

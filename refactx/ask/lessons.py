@@ -31,7 +31,6 @@ from refactx.tree.tree import Tokens
 from refactx.walks.answered import AnsweredQuery
 from refactx.walks.decoding import QueryGrammar
 from refactx.walks.language import TERMINATOR, Query, QueryError, read_line
-from refactx.walks.sparql import from_sparql
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
 TRAIN = "train"
@@ -67,8 +66,7 @@ class Taught:
     """A question with what is known of its answer, from `line` of a file.
 
     `answers`: names; `facts`: texts of facts that prove them; `walk`: the query whose result they are, empty if not known;
-    `sparql`: the same as SPARQL, read where there are neither facts nor a walk; `is_unanswerable`: whether no fact answers
-    it. `part`: `train`, another one, or empty.
+    `is_unanswerable`: whether no fact answers it. `part`: `train`, another one, or empty.
     """
 
     line: int
@@ -76,7 +74,6 @@ class Taught:
     answers: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     walk: str = ""
-    sparql: str = ""
     is_unanswerable: bool = False
     part: str = ""
 
@@ -230,7 +227,9 @@ class Teacher:
         if one.is_unanswerable:
             return (), None, self._prompt.unknown
         if not facts or not answer:
-            raise _LeftOutError("it has no facts that prove an answer, nor a query that the prompt has examples of")
+            raise _LeftOutError(
+                "it has no facts that prove an answer, nor a query that is a chain of facts of the index"
+            )
         return facts, None, answer
 
     def _query_of(self, one: Taught) -> Query | None:
@@ -238,14 +237,9 @@ class Teacher:
         if self._facts is None:
             return None
         try:
-            if one.walk:
-                return read_line(one.walk)
-            query = from_sparql(one.sparql, self._facts) if one.sparql and not one.facts else None
+            return read_line(one.walk) if one.walk else None
         except QueryError as error:
             raise _LeftOutError("its query cannot be read") from error
-        if query is None and one.sparql and not one.facts:
-            raise _LeftOutError("its SPARQL is no chain of facts, or has names that the index has not")
-        return query
 
     def _text(
         self, facts: Collection[str], answered: AnsweredQuery | None, answer: str

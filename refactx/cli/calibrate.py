@@ -98,8 +98,8 @@ def _warn_of_few(number: int, what: str) -> None:
 
 def _calibrate_pack(name: str, run: Path | None, mode: str | None, as_json: bool) -> None:
     from refactx.eval.calibration import calibrate_pack
-    from refactx.translate.pack import load_pack
-    from refactx.translate.translation import FEATURES, save
+    from refactx.sparql.packs.pack import load_pack
+    from refactx.sparql.packs.translation import FEATURES, save
 
     if run is None:
         raise InputError(

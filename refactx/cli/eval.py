@@ -21,7 +21,7 @@ from refactx.fact import counted
 if TYPE_CHECKING:
     from refactx.eval.pack_task import Case, Mode
     from refactx.eval.run import Shard, Task
-    from refactx.translate.translator import Translator
+    from refactx.sparql.packs.translator import Translator
 
 _POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"), "ablate_names", "distractors")
 _PACK_GROUP = ("pack_name", "modes", "policy", "source", "language", "category", "encoder")
@@ -204,7 +204,7 @@ def _answer_task(given: dict[str, Any]) -> "Task[Any]":
 
 def _policy_task(given: dict[str, Any]) -> "Task[Any]":
     from refactx.eval.policy_task import PolicyTask
-    from refactx.translate.prompt import writer_named
+    from refactx.sparql.packs.prompt import writer_named
 
     _refuse(_OF_ANSWERS, "is of answers, and --sparql scores queries: leave one out")
     check_place(given["run_on"])
@@ -218,7 +218,7 @@ def _policy_task(given: dict[str, Any]) -> "Task[Any]":
 def _pack_task(given: dict[str, Any], stack: ExitStack) -> "Task[Any]":
     """Return the evaluation of a pack. What it opens is closed with `stack`."""
     from refactx.eval.pack_task import PackTask
-    from refactx.translate.pack import load_pack
+    from refactx.sparql.packs.pack import load_pack
 
     models = Models(common.engine_options_of(given := _without(given, *_OF_SERVERS), given["batch_size"], 1))
     pack, run_on = load_pack(given["pack_name"]), _RUN_ON.get(given["run_on"], given["run_on"])

@@ -92,7 +92,7 @@ def _serve_facts(
 
 def _serve_pack(pack_name: str, **given: Any) -> None:
     from refactx.mcp import pack_server
-    from refactx.translate.pack import load_pack
+    from refactx.sparql.packs.pack import load_pack
 
     models = Models(engine_options_of(given, texts=1, beams=1))
     options = TranslatorOptions(runs=True, validates=True, **given)

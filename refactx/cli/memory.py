@@ -11,8 +11,8 @@ from refactx.cli.options import DB, DEVICE, INDEX, JSON, OWN_INDEX, Number, prin
 from refactx.fact import line
 
 if TYPE_CHECKING:
-    from refactx.names import Choice
     from refactx.postgres.memory import MemoryRecord
+    from refactx.sparql.placeholders.entry import Choice
 
 
 ENCODER = "Model of sentence-transformers: id or folder; minilm; own module:function."
@@ -40,7 +40,8 @@ def build(encoder: str, index: str, aliases: bool, device: str, db: str | None, 
     stopped. It needs pgvector in PostgreSQL, which the embedded server has.
     """
     from refactx.index.open import database
-    from refactx.names import build_memory, load_encoder
+    from refactx.sparql.placeholders.opening import load_encoder
+    from refactx.sparql.placeholders.vector_memory import build_memory
 
     loaded = load_encoder(encoder, device)
     with database(db) as opened, _bar() as progress:
@@ -62,9 +63,9 @@ def build(encoder: str, index: str, aliases: bool, device: str, db: str | None, 
 def show(index: str, db: str | None, as_json: bool) -> None:
     """Show the memories of an index: encoder, size, and whether it is behind."""
     from refactx.index.open import database
-    from refactx.names.opening import behind_note
     from refactx.postgres.catalogue import find_index
     from refactx.postgres.memory import count_missing, list_memories
+    from refactx.sparql.placeholders.opening import behind_note
 
     with database(db) as opened, opened.connection() as connection:
         records = list_memories(connection, find_index(opened, index))
@@ -106,8 +107,9 @@ def find(
     What has the label as a name or an alias; else what is nearest, with its similarity.
     """
     from refactx.index.open import open_index
-    from refactx.names import MemoryResolver, open_memory
-    from refactx.walks.pgmr import Placeholder
+    from refactx.sparql.placeholders.opening import open_memory
+    from refactx.sparql.placeholders.resolver import MemoryResolver
+    from refactx.sparql.placeholders.text import Placeholder
 
     with open_index(index, db) as opened:
         resolver = MemoryResolver(open_memory(opened, encoder))
@@ -146,8 +148,9 @@ def calibrate(
     """
     from refactx.errors import InputError
     from refactx.index.open import open_index
-    from refactx.names import VectorMemory, open_memory
-    from refactx.names.calibration import calibrate_memory
+    from refactx.sparql.placeholders.calibration import calibrate_memory
+    from refactx.sparql.placeholders.opening import open_memory
+    from refactx.sparql.placeholders.vector_memory import VectorMemory
 
     with open_index(index, db) as opened, _bar("calibrate", " names") as progress:
         found = open_memory(opened, encoder)

@@ -15,10 +15,10 @@ from refactx.fact import counted, line, visible
 
 if TYPE_CHECKING:
     from refactx.sparql.engines import SparqlEngine
-    from refactx.translate.draft import MadePack
-    from refactx.translate.pack import Pack
-    from refactx.translate.retrieval import Detected, Retrieved, Weights
-    from refactx.translate.validation import PackCheck
+    from refactx.sparql.packs.draft import MadePack
+    from refactx.sparql.packs.pack import Pack
+    from refactx.sparql.packs.retrieval import Detected, Retrieved, Weights
+    from refactx.sparql.packs.validation import PackCheck
 
 
 def print_pack(pack: "Pack", as_json: bool) -> None:
@@ -178,7 +178,7 @@ def pack(context: click.Context) -> None:
 @JSON
 def list_(as_json: bool) -> None:
     """List the packs that come with ReFactX."""
-    from refactx.translate.pack import built_in_packs, load_pack
+    from refactx.sparql.packs.pack import built_in_packs, load_pack
 
     packs = [load_pack(name) for name in built_in_packs()]
     if as_json:
@@ -193,7 +193,7 @@ def list_(as_json: bool) -> None:
 @JSON
 def show(name: str, as_json: bool) -> None:
     """Show what a pack has. PACK: a name, or a folder."""
-    from refactx.translate.pack import load_pack
+    from refactx.sparql.packs.pack import load_pack
 
     print_pack(load_pack(name), as_json)
 
@@ -210,9 +210,9 @@ def check(name: str, run_on: str | None, old: str | None, seconds: float, db: st
 
     The exit code is 1 if something is to be repaired.
     """
-    from refactx.translate.invented import engine_for
-    from refactx.translate.pack import load_pack
-    from refactx.translate.validation import check_pack
+    from refactx.sparql.packs.invented import engine_for
+    from refactx.sparql.packs.pack import load_pack
+    from refactx.sparql.packs.validation import check_pack
 
     loaded, where = load_pack(name), run_on or old
     with ExitStack() as stack:
@@ -237,9 +237,9 @@ def retrieve(
     question: str, name: str, top: int, encoder: str | None, weights: str | None, queries: bool, as_json: bool
 ) -> None:
     """Show the patterns of a question, and the examples that are most like it, with the parts of their scores."""
-    from refactx.names.opening import load_encoder
-    from refactx.translate.pack import load_pack
-    from refactx.translate.retrieval import PatternDetector, Retriever, Weights
+    from refactx.sparql.packs.pack import load_pack
+    from refactx.sparql.packs.retrieval import PatternDetector, Retriever, Weights
+    from refactx.sparql.placeholders.opening import load_encoder
 
     if not question.strip():
         raise InputError("the question is empty: ask something, in quotes")
@@ -294,7 +294,7 @@ def make(
     """
     from refactx.sparql.engines import EndpointEngine, open_engine, open_file
     from refactx.sparql.engines.endpoint import read_address
-    from refactx.translate.draft import MakeOptions, make_pack
+    from refactx.sparql.packs.draft import MakeOptions, make_pack
 
     if index is not None and file is not None:
         raise InputError("--index and --file exclude each other: give what the pack is made of")

@@ -17,11 +17,10 @@ from refactx.cli.sparql import Cell, cell_of, links_by_id, links_of
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
 from refactx.index.index import Index
-from refactx.names import Choice
-from refactx.names.entry import Entry
 from refactx.options import option
 from refactx.sparql.engines import Rows
-from refactx.translate.prompt import STEERED, WRITERS, load_sparql_prompt, writer_named
+from refactx.sparql.packs.prompt import STEERED, WRITERS, load_sparql_prompt, writer_named
+from refactx.sparql.placeholders.entry import Choice, Entry
 from refactx.walks import AnsweredQuery, QueryError, read_line, resolve, to_sparql, write_line
 from refactx.walks.evaluate import DEFAULT_LIMITS
 from refactx.walks.facts import TreeFacts
@@ -33,9 +32,9 @@ if TYPE_CHECKING:
     from refactx.ask.prompt import Prompt
     from refactx.engines.loading import EngineOptions
     from refactx.sparql.engines import Result, SparqlEngine
-    from refactx.translate.prompt import WriterName
-    from refactx.translate.translation import Attempt
-    from refactx.translate.translator import Translator
+    from refactx.sparql.packs.prompt import WriterName
+    from refactx.sparql.packs.translation import Attempt
+    from refactx.sparql.packs.translator import Translator
 
 
 SHOWN = 20
@@ -276,7 +275,7 @@ class PolicyReplies:
         return PolicyReply(question, written, result, engine.name)
 
     def _of_line(self, text: str) -> "Attempt":
-        from refactx.translate.translation import Attempt
+        from refactx.sparql.packs.translation import Attempt
 
         query, _ = resolve(read_line(text), self.facts)
         try:
@@ -286,8 +285,8 @@ class PolicyReplies:
 
     @cached_property
     def _translator(self) -> "Translator":
-        from refactx.translate.translator import Translator
-        from refactx.translate.writers import open_writers
+        from refactx.sparql.packs.translator import Translator
+        from refactx.sparql.packs.writers import open_writers
 
         options = self._options
         prompt = load_sparql_prompt(options.sparql_prompt)  # before the model, which takes longer

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from refactx.server import DatabaseChecks, TextService
     from refactx.server.http import Slots
     from refactx.server.uploads import Uploads
-    from refactx.translate.pack import Pack
-    from refactx.translate.translator import Translator
+    from refactx.sparql.packs.pack import Pack
+    from refactx.sparql.packs.translator import Translator
 
 
 def pack_to_serve(name: str | None, run_on: str | None) -> "Pack | None":
@@ -38,7 +38,7 @@ def pack_to_serve(name: str | None, run_on: str | None) -> "Pack | None":
         if run_on is not None:
             raise InputError("--run-on runs the queries of a pack: add --pack")
         return None
-    from refactx.translate.pack import load_pack
+    from refactx.sparql.packs.pack import load_pack
 
     return load_pack(name)
 

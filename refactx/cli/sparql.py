@@ -21,21 +21,21 @@ from refactx.cli.views import query_text
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, line, visible
 from refactx.index import Index
+from refactx.iris import PREFIXES, id_of_entity
 from refactx.options import option
 from refactx.sparql.empty import SECONDS, explain_empty, is_empty
 from refactx.sparql.engines import EngineName, Result, SparqlEngine, Term, engine_at
+from refactx.sparql.engines.checking import check_query, read_query
 from refactx.sparql.labels import Labelled, has_labels, with_iris
 from refactx.sparql.names import Names
 from refactx.sparql.results import Format, names_at, written
 from refactx.sparql.store.triples import name_of_own
-from refactx.sparql.syntax import check_query, read_query
+from refactx.sparql.syntax.tokens import tokens_of
 from refactx.walks.facts import TreeFacts
-from refactx.walks.sparql.prologue import PREFIXES, id_of_entity
-from refactx.walks.sparql.tokens import tokens_of
 from refactx.walks.values import bare_name
 
 if TYPE_CHECKING:
-    from refactx.walks.pgmr import Resolver
+    from refactx.sparql.placeholders.text import Resolver
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -397,7 +397,9 @@ def from_pgmr(file: TextIO, ignore_case: bool, prefixes: bool, index: str, db: s
     query is refused, with an error.
     """
     from refactx.index.open import open_index
-    from refactx.walks.pgmr import BatchResolver, IndexResolver, read_pgmr, with_declarations
+    from refactx.sparql.placeholders.index_names import IndexResolver
+    from refactx.sparql.placeholders.text import BatchResolver, read_pgmr
+    from refactx.sparql.syntax.prologue import with_declarations
 
     with open_index(index, db) as opened:
 
@@ -443,8 +445,9 @@ def to_pgmr(
     for models that write queries. The names are those of an index. A query whose ids have no name is an error.
     """
     from refactx.index.open import open_index
-    from refactx.walks.pgmr import IndexNames, Style
-    from refactx.walks.pgmr import to_pgmr as write
+    from refactx.sparql.placeholders.index_names import IndexNames
+    from refactx.sparql.placeholders.text import Style
+    from refactx.sparql.placeholders.text import to_pgmr as write
 
     with open_index(index, db) as opened:
         names = IndexNames(opened)

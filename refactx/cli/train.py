@@ -1,6 +1,6 @@
 """`refactx train`: an adapter that answers questions out of an index as `refactx ask` writes them."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from refactx.fact import counted
 if TYPE_CHECKING:
     from refactx.ask.lessons import Taught
     from refactx.eval.questions import Split
+    from refactx.index import Index
 
 
 SHORT = "taught"
@@ -64,7 +65,7 @@ def train(
         check_no_folder(merged)
         if merged.resolve() == out.resolve():
             raise InputError(f"{merged} was given for the adapter and for the merged model: give another --merged")
-    questions = _questions(file, split)
+    known = _questions(file, split)
     with open_index(index, db) as opened:
         asked = prompt_for(prompt, opened)
         check_prompt(asked, opened)
@@ -80,7 +81,7 @@ def train(
             source={"file": str(file), "sha256": sha256(file.read_bytes()).hexdigest(), "prompt": prompt},
             say=lambda line: click.echo(line, err=True),
         )
-        report = training.run(questions)
+        report = training.run([with_walk(one, sparql, opened) for one, sparql in known])
     click.echo(
         f"{out}: learned from {counted(report['trained_on'], 'question')}; loss {report['loss_before']:.4f} before, "
         f"{report['loss']:.4f} now, on {report['kept_aside']:,} kept aside"
@@ -90,28 +91,42 @@ def train(
         click.echo(f"{merged}: the model with this adapter")
 
 
-def _questions(file: Path, split: "Split") -> "list[Taught]":
-    """Return the questions of a file, with what is known of their answers; `split`: those of a half, by their ids."""
+def _questions(file: Path, split: "Split") -> "list[tuple[Taught, str]]":
+    """Return the questions of a file, with what is known of their answers and their SPARQL; `split`: those of a half."""
     from refactx.ask.lessons import Taught
     from refactx.eval.questions import half_of, read_records
 
-    found = [
-        Taught(
-            line=number,
-            question=one.text,
-            answers=tuple(gold.text for gold in one.answers if gold.text),
-            facts=tuple(map(str, record.get("facts") or ())),
-            walk=str(record.get("walk") or ""),
-            sparql=one.sparql or "",
-            is_unanswerable=one.kind == "unanswerable",
-            part=str(record.get("part") or ""),
-        )
-        for number, (one, record) in enumerate(read_records(file), 1)
-        if split in ("all", half_of(one))
-    ]
-    if not any(one.facts or one.walk or one.sparql for one in found):
+    found = []
+    for number, (one, record) in enumerate(read_records(file), 1):
+        if split in ("all", half_of(one)):
+            known = Taught(
+                line=number,
+                question=one.text,
+                answers=tuple(gold.text for gold in one.answers if gold.text),
+                facts=tuple(map(str, record.get("facts") or ())),
+                walk=str(record.get("walk") or ""),
+                is_unanswerable=one.kind == "unanswerable",
+                part=str(record.get("part") or ""),
+            )
+            found.append((known, one.sparql or ""))
+    if not any(one.facts or one.walk or sparql for one, sparql in found):
         raise InputError(
             f"{file} has no questions with `facts`, a `walk` or SPARQL, which prove an answer: make some with `refactx "
             "questions make`"
         )
     return found
+
+
+def with_walk(one: "Taught", sparql: str, index: "Index") -> "Taught":
+    """Return a question with the walk that its SPARQL is, where it has neither facts nor a walk."""
+    from refactx.sparql.walks import from_sparql
+    from refactx.walks.facts import TreeFacts
+    from refactx.walks.language import QueryError, write_line
+
+    if one.facts or one.walk or not sparql:
+        return one
+    try:
+        query = from_sparql(sparql, TreeFacts(index))
+    except QueryError:  # left out, as a question without a query
+        return one
+    return one if query is None else replace(one, walk=write_line(query))

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index
     from refactx.sparql.engines import SparqlEngine
-    from refactx.translate.pack import Pack
-    from refactx.translate.translation import Translation
-    from refactx.translate.translator import Event, Translator
-    from refactx.translate.writers import QueryWriter
+    from refactx.sparql.packs.pack import Pack
+    from refactx.sparql.packs.translation import Translation
+    from refactx.sparql.packs.translator import Event, Translator
+    from refactx.sparql.packs.writers import QueryWriter
 
 
 PolicyName = Literal["text", "from-walk"]
@@ -117,10 +117,10 @@ class Models:
 
 def open_translator(pack: "Pack", options: TranslatorOptions, models: Models, stack: ExitStack) -> "Translator":
     """Return a translator. Indexes and engines are closed with `stack`. Raises as what it opens does."""
-    from refactx.names import load_encoder
-    from refactx.translate.retrieval import Retriever
-    from refactx.translate.translation import confidence_of
-    from refactx.translate.translator import Bounds, TranslateOptions, Translator
+    from refactx.sparql.packs.retrieval import Retriever
+    from refactx.sparql.packs.translation import confidence_of
+    from refactx.sparql.packs.translator import Bounds, TranslateOptions, Translator
+    from refactx.sparql.placeholders.opening import load_encoder
 
     options.check()
     index = index_opener(stack, options.index, options.db)(None) if options.policy == "from-walk" else None
@@ -149,7 +149,7 @@ def engine_of(
     pack: "Pack", options: TranslatorOptions, stack: ExitStack, index: "Index | None" = None
 ) -> "SparqlEngine | None":
     """Return what runs queries; None if the pack has no place of its own and none is given. It is closed with `stack`."""
-    from refactx.translate.invented import engine_for
+    from refactx.sparql.packs.invented import engine_for
 
     opened = index_opener(stack, options.index, options.db)
     engine = engine_for(pack, options.run_on, lambda name: index if index and not name else opened(name))
@@ -169,7 +169,7 @@ def _writer(
     loaded = models.load(options.model or "")
     if not options.grammar:
         return _free(loaded, models), None
-    from refactx.translate.constrained import constrained_model
+    from refactx.sparql.packs.constrained import constrained_model
 
     return constrained_model(loaded, pack, models.stopped.is_set), None
 
@@ -184,7 +184,7 @@ def _fast(options: TranslatorOptions, models: Models, index: "Index | None") -> 
 
 
 def _at_url(name: str | None, url: str) -> "TextModel":
-    from refactx.translate.writers import model_at
+    from refactx.sparql.packs.writers import model_at
 
     return model_at(name or "", url)
 
@@ -198,7 +198,7 @@ def _free(loaded: "LanguageModel", models: Models) -> "TextModel":
 def _walks(loaded: "LanguageModel", index: Any) -> "QueryWriter":
     """Return what writes the likeliest walk of an index that was not tried before."""
     from refactx.ask.asker import Asker
-    from refactx.translate.writers import WalkWriter
+    from refactx.sparql.packs.writers import WalkWriter
     from refactx.walks.facts import TreeFacts
 
     asker = Asker(loaded, loaded.tokenizer, index)
@@ -226,7 +226,7 @@ def translate(questions: tuple[str, ...], pack_name: str, stream: bool, as_json:
     The model is shown examples of the pack that are like the question, and its rules. What it writes is checked (syntax,
     rules, names, and by running it), and written again with what was wrong.
     """
-    from refactx.translate.pack import load_pack
+    from refactx.sparql.packs.pack import load_pack
 
     models = Models(engine_options_of(given, texts=1, beams=1))
     options = TranslatorOptions(**given)
@@ -304,6 +304,6 @@ def agent() -> None:
 @agent.command()
 def graph() -> None:
     """Print the steps and the ways between them as a Mermaid flow chart."""
-    from refactx.translate.translator import mermaid
+    from refactx.sparql.packs.translator import mermaid
 
     click.echo(mermaid())

@@ -13,10 +13,10 @@ from refactx.fact import ALIAS
 from refactx.index.index import Index
 from refactx.sparql.labels import completions
 from refactx.sparql.names import Names
+from refactx.sparql.syntax.tokens import tokens_of
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import HEADS, OPERATORS, Hop, Query
 from refactx.walks.resolve import resolve
-from refactx.walks.sparql.tokens import tokens_of
 
 MOST = 30
 """The most completions."""

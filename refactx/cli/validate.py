@@ -12,8 +12,8 @@ from refactx.fact import counted
 
 if TYPE_CHECKING:
     from refactx.sparql.engines import SparqlEngine
-    from refactx.translate.pack import Pack
-    from refactx.translate.validation import Report
+    from refactx.sparql.packs.pack import Pack
+    from refactx.sparql.packs.validation import Report
 
 
 @click.command(cls=GroupedCommand, groups={"Running": ("run_on", "timeout", "rows", "index", "db")})
@@ -55,10 +55,10 @@ def validate(
     the use of variables (L2), and, with --run-on, its result (L3). The exit code is 0 for a valid query, else 1.
     """
     from refactx.sparql.engines import EngineError
-    from refactx.translate.invented import engine_for
-    from refactx.translate.pack import load_pack
-    from refactx.translate.validation import Question
-    from refactx.translate.validation import validate as checked
+    from refactx.sparql.packs.invented import engine_for
+    from refactx.sparql.packs.pack import load_pack
+    from refactx.sparql.packs.validation import Question
+    from refactx.sparql.packs.validation import validate as checked
 
     pack = load_pack(pack_name)
     with ExitStack() as stack:

@@ -12,8 +12,8 @@ from refactx.eval.pack_task import PackTask
 from refactx.eval.run import RunLog, read_document
 from refactx.eval.statistics import Estimate, Point, best_point, curve_of, proportion, separation, table_of
 from refactx.fact import counted
-from refactx.translate.pack import Pack
-from refactx.translate.translation import PackCalibration, fit
+from refactx.sparql.packs.pack import Pack
+from refactx.sparql.packs.translation import PackCalibration, fit
 
 RIGHT = 0.5
 """A translation counts as right, for the AUC, if the F1 of its rows is more."""

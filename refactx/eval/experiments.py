@@ -25,28 +25,16 @@ from refactx.entity_ids import is_wikidata_id
 from refactx.eval.execution import has_answer, is_same, row_f1
 from refactx.eval.questions import Question
 from refactx.eval.statistics import mean, share
-from refactx.names import (
-    Entry,
-    Feasible,
-    Memory,
-    MemoryResolver,
-    MemoryWithout,
-    NameMemory,
-    Near,
-    Pattern,
-    Resolved,
-    Thresholds,
-    patterns_of,
-)
-from refactx.names.entry import fold
-from refactx.names.resolver import Reading
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
+from refactx.sparql.engines.checking import check_query
 from refactx.sparql.labels import ids_of
-from refactx.sparql.syntax import check_query
-from refactx.translate.prompt import pgmr_in
-from refactx.translate.writers import ids_within
+from refactx.sparql.packs.prompt import pgmr_in
+from refactx.sparql.packs.writers import ids_within
+from refactx.sparql.placeholders.entry import Entry, Memory, Near, Resolved, Thresholds, fold
+from refactx.sparql.placeholders.name_memory import MemoryWithout, NameMemory
+from refactx.sparql.placeholders.resolver import Feasible, MemoryResolver, Pattern, Reading, patterns_of
+from refactx.sparql.placeholders.text import PgmrQuery, Placeholder, read_pgmr
 from refactx.walks.language import QueryError
-from refactx.walks.pgmr import PgmrQuery, Placeholder, read_pgmr
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")

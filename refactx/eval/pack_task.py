@@ -21,9 +21,9 @@ from refactx.eval.report import Figure, Layout, lead_of
 from refactx.eval.run import Answers, Record, Score, Scored, Task, default_folder, fingerprint
 from refactx.eval.statistics import mean
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
-from refactx.translate.pack import Pack
-from refactx.translate.translation import Translation, features_of
-from refactx.translate.translator import Translator
+from refactx.sparql.packs.pack import Pack
+from refactx.sparql.packs.translation import Translation, features_of
+from refactx.sparql.packs.translator import Translator
 
 Mode = Literal["prompt", "retrieval", "repair", "agent"]
 Source = Literal["cases", "examples"]

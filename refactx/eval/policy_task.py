@@ -22,14 +22,14 @@ from refactx.eval.sparql import bleu
 from refactx.eval.statistics import mean, ratio_of_pairs
 from refactx.lazy import require
 from refactx.sparql.engines import QueryRefusedError, SparqlEngine, SparqlSyntaxError
+from refactx.sparql.engines.checking import check_query
 from refactx.sparql.labels import ids_of
-from refactx.sparql.syntax import check_query
-from refactx.translate.prompt import STEERED, WRITERS, WriterName, load_sparql_prompt, pgmr_in, query_in
-from refactx.translate.translation import Attempt
-from refactx.translate.translator import Translator
-from refactx.translate.writers import open_writers
+from refactx.sparql.packs.prompt import STEERED, WRITERS, WriterName, load_sparql_prompt, pgmr_in, query_in
+from refactx.sparql.packs.translation import Attempt
+from refactx.sparql.packs.translator import Translator
+from refactx.sparql.packs.writers import open_writers
+from refactx.sparql.placeholders.text import read_pgmr
 from refactx.walks.language import QueryError
-from refactx.walks.pgmr import read_pgmr
 
 GOLD = "gold"
 """The log of gold queries."""
@@ -253,7 +253,8 @@ class PolicyTask(IndexTask):
 
     def _experiments(self, questions: Sequence[Question], lines: Mapping[str, Sequence[Record]]) -> dict[str, Any]:
         from refactx.eval.experiments import RememberedMemory, Resolving, ablate_names, add_distractors, read_texts
-        from refactx.names import FactFeasibility, open_memory
+        from refactx.sparql.placeholders.opening import open_memory
+        from refactx.sparql.placeholders.resolver import FactFeasibility
 
         memory = RememberedMemory(open_memory(self.opened_index))
         resolving = Resolving(

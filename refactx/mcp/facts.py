@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from refactx.ask.asker import Asker
     from refactx.ask.checked import CheckedAsker
-    from refactx.names import Memory
     from refactx.sparql.engines import Result
     from refactx.sparql.names import Names
+    from refactx.sparql.placeholders.entry import Memory
 
 
 class Entity(TypedDict):
@@ -251,7 +251,7 @@ def find_names(
     by = {one: by[one] for one in sorted(by, key=lambda one: -counts[one])}
     found = None if by else memory()
     if found is not None:
-        from refactx.walks.pgmr import Placeholder
+        from refactx.sparql.placeholders.text import Placeholder
 
         [nearest] = found.nearest([Placeholder("entity", name)], most)
         known = facts.names([one.entry.id for one in nearest])
@@ -430,7 +430,8 @@ class _Tools:
 
     def _memory(self) -> "Memory | None":
         """Return the memory of the index, opened once, which may load a model; None if it has none that can be asked."""
-        from refactx.names import NameMemory, open_memory
+        from refactx.sparql.placeholders.name_memory import NameMemory
+        from refactx.sparql.placeholders.opening import open_memory
 
         if self._opened is None:
             try:

@@ -12,14 +12,14 @@ from refactx.errors import InputError, RefactxError
 from refactx.lazy import require
 from refactx.mcp.serving import tool_error
 from refactx.sparql.engines import Rows, SparqlEngine, Term
-from refactx.translate.pack import Pack
-from refactx.translate.prompt import with_prefixes
-from refactx.translate.validation import validate
+from refactx.sparql.packs.pack import Pack
+from refactx.sparql.packs.prompt import with_prefixes
+from refactx.sparql.packs.validation import validate
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from refactx.translate.translator import Translator
+    from refactx.sparql.packs.translator import Translator
 
 
 class Problem(TypedDict):

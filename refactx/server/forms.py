@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from refactx.ask.answer import Answer
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Example, Generation
+from refactx.decoding.matching import Allowed, Matcher, Vocabulary, json_grammar
 from refactx.decoding.states import Constraint, FactSource
 from refactx.decoding.stream import FactStream
 from refactx.engines.engine import LanguageModel
@@ -27,8 +28,7 @@ from refactx.index.index import Index
 from refactx.server.http import ApiError, bad_request
 from refactx.server.references import UnheldError
 from refactx.server.shapes import held
-from refactx.sparql.decoding.matching import Allowed, Matcher, Vocabulary, json_grammar
-from refactx.sparql.decoding.names import TreeNames
+from refactx.sparql.constrained.names import TreeNames
 from refactx.tree.tree import NO_TOKENS, Path, Tokens
 from refactx.walks.decoding.grammar import Subjects
 from refactx.walks.facts import Units

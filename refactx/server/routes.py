@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from starlette.routing import BaseRoute
 
-    from refactx.translate.translator import Event, Translator
+    from refactx.sparql.packs.translator import Event, Translator
 
 
 MOST_FACTS = 1000

@@ -13,8 +13,8 @@ from itertools import combinations, product
 from math import isfinite
 from typing import Any, NamedTuple
 
+from refactx.decoding.matching import json_problem
 from refactx.server.references import Place, References, UnheldError
-from refactx.sparql.decoding.matching import json_problem
 
 TYPES = ("null", "boolean", "number", "string", "array", "object")
 FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"}

@@ -60,7 +60,7 @@ from refactx.walks import AnsweredQuery, TreeFacts
 
 if TYPE_CHECKING:
     from refactx.postgres.database import Database
-    from refactx.translate.translator import Translator
+    from refactx.sparql.packs.translator import Translator
 
 
 _log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from itertools import combinations, islice
 from math import ceil, floor, lcm
 from typing import Any, NamedTuple
 
+from refactx.decoding.matching import EXACT, json_problem, json_takes
 from refactx.server.references import UnheldError
 from refactx.server.schemas import (
     CHECK,
@@ -30,7 +31,6 @@ from refactx.server.schemas import (
     same_text,
     type_of,
 )  # fmt: skip
-from refactx.sparql.decoding.matching import EXACT, json_problem, json_takes
 
 MOST_PARTS, MOST_SHAPES, MOST_CHOICES = 3000, 300, 100
 """The most parts of a schema, the most shapes of one, and the most of them that differ only in the properties they need."""

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from refactx.ask.chat import conversation_ids, without_control
 from refactx.ask.prompt import Generation
 from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions, WrittenText
+from refactx.decoding.matching import Matcher, json_problem
 from refactx.decoding.states import Constraint, FactSource
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError
@@ -32,7 +33,6 @@ from refactx.server.references import UnheldError
 from refactx.server.schemas import TYPES
 from refactx.server.shapes import held
 from refactx.server.texts import Call, CountedStream
-from refactx.sparql.decoding.matching import Matcher, json_problem
 from refactx.tree.tree import NO_TOKENS, Tokens
 
 MOST_TOOLS = 128

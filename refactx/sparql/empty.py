@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from refactx.fact import visible
+from refactx.iris import id_of_term, id_within
 from refactx.sparql.engines import EngineError, QueryRefusedError, Result, SparqlEngine, SparqlSyntaxError
 from refactx.sparql.labels import Labelled
 from refactx.sparql.names import Names
-from refactx.walks.sparql.parser import Parsed, ParseError, parse
-from refactx.walks.sparql.prologue import id_of_term, id_within
-from refactx.walks.sparql.tree import Block, Element, Group, Nested, Triple, groups_of, path_text
+from refactx.sparql.syntax.parser import Parsed, ParseError, parse
+from refactx.sparql.syntax.tree import Block, Element, Group, Nested, Triple, groups_of, path_text
 
 SECONDS = 10.0
 ASKED = 60

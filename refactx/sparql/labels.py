@@ -15,24 +15,17 @@ from typing import NamedTuple
 
 from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, written_part
+from refactx.iris import ID, PREFIXES, entity_term, id_of_entity, id_of_property, property_term
+from refactx.sparql.engines.checking import check_query, read_query
 from refactx.sparql.engines.engine import SparqlSyntaxError
 from refactx.sparql.names import Names
 from refactx.sparql.store.triples import own
-from refactx.sparql.syntax import check_query, read_query
+from refactx.sparql.syntax.parser import ParseError, cursor_of, parse, read_sparql
+from refactx.sparql.syntax.prologue import Prologue
+from refactx.sparql.syntax.tokens import Span, Token, line_and_column, text_of, tokens_of
+from refactx.sparql.syntax.tree import Path, Query, Term, Triple, Values, nodes, predicates_of
 from refactx.walks.language import QueryError
 from refactx.walks.resolve import COMPARED, Resolved
-from refactx.walks.sparql.parser import ParseError, cursor_of, parse, read_sparql
-from refactx.walks.sparql.prologue import (
-    ID,
-    PREFIXES,
-    Prologue,
-    entity_term,
-    id_of_entity,
-    id_of_property,
-    property_term,
-)
-from refactx.walks.sparql.tokens import Span, Token, line_and_column, text_of, tokens_of
-from refactx.walks.sparql.tree import Path, Query, Term, Triple, Values, nodes, predicates_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from typing import Any, Literal
 from pyoxigraph import BlankNode, NamedNode, Triple
 from pyoxigraph import Literal as RdfLiteral
 
+from refactx.iris import entity_term, id_of_entity
 from refactx.sparql.engines import EngineError, QueryRefusedError, Result, Rows, SparqlEngine, SparqlSyntaxError, Term
 from refactx.sparql.store.triples import name_of_own
-from refactx.walks.sparql.prologue import entity_term, id_of_entity
 from refactx.walks.values import bare_name
 
 Format = Literal["csv", "tsv", "json"]

@@ -12,14 +12,14 @@ from refactx.walks.evaluate import Result, evaluate_walk
 from refactx.walks.language import Hop, OrderBy, Query, QueryError, WalkFilter, read_line, write_line
 from refactx.walks.resolve import Resolved, find_entity, resolve
 from refactx.walks.sets import Limits
-from refactx.walks.sparql import from_sparql, to_sparql
+from refactx.walks.sparql_text import to_sparql
 
 if TYPE_CHECKING:
     from refactx.walks.decoding import QueryGrammar
     from refactx.walks.facts import TreeFacts
 
 __all__ = ["AnsweredQuery", "Hop", "Limits", "OrderBy", "Query", "QueryError", "QueryGrammar", "Resolved", "Result"]
-__all__ += ["TreeFacts", "WalkFilter", "answer_query", "evaluate_walk", "find_entity", "from_sparql", "read_line"]
+__all__ += ["TreeFacts", "WalkFilter", "answer_query", "evaluate_walk", "find_entity", "read_line"]
 __all__ += ["resolve", "to_sparql", "write_line"]
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(__name__, {"decoding": "QueryGrammar", "facts": "TreeFacts"})

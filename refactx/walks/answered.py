@@ -7,7 +7,7 @@ from refactx.fact import Link, LinkedFact
 from refactx.walks.evaluate import DEFAULT_LIMITS, Result, evaluate_walk
 from refactx.walks.language import FactSet, Query, QueryError, write_line
 from refactx.walks.sets import Limits
-from refactx.walks.sparql import to_sparql
+from refactx.walks.sparql_text import to_sparql
 from refactx.walks.values import bare_name
 
 

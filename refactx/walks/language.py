@@ -3,7 +3,8 @@
 A walk begins at an entity and follows predicates, as facts are written: `<Louisiana> <nickname>` is the set of objects
 of all facts that begin so. So a query needs no variables, its parts are names of the index, and the tree answers it.
 Predicates that read a property backwards (`director of`) have names of their own, so each hop goes from subject to
-object. `refactx.walks.language` writes walks as text, `refactx.walks.sparql` as SPARQL, `refactx.walks.evaluate` answers them.
+object. `refactx.walks.language` writes walks as text, `refactx.walks.sparql_text` as SPARQL,
+`refactx.walks.evaluate` answers them.
 
 line     = head [number] <start> hop* filter* ["by" ["count"] <predicate>] " ."
     hop      = <predicate> ["+" | "*"]

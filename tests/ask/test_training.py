@@ -22,6 +22,7 @@ from refactx.ask.asker import Asker
 from refactx.ask.lessons import Taught, Teacher, TrainingOptions
 from refactx.ask.made_questions import make_questions
 from refactx.ask.prompt import TAUGHT_REPORT, Prompt, load_prompt, prompt_of
+from refactx.cli.train import with_walk
 from refactx.decoding.machine import Machine
 from refactx.errors import InputError, ModelError, TokenizerMismatchError
 from refactx.models.loading import load_chat_tokenizer, load_model
@@ -179,7 +180,7 @@ def test_queries_are_taught_as_they_are_asked(sample_url: str, smollm2_folder: P
             known = Taught(line=1, question=one.question, answers=one.answers, facts=one.facts, walk=one.walk)
             lesson, prompt_ids = taught.lesson(known), prompt.ids(tokenizer, one.question)
             if one.sparql is not None and one.kind != "comparison":
-                same = taught.lesson(replace(known, facts=(), walk="", sparql=one.sparql))
+                same = taught.lesson(with_walk(replace(known, facts=(), walk=""), one.sparql, index))
                 assert same.ids.tolist() == lesson.ids.tolist()
                 by_sparql += 1
             text = index.tokenizer.decode(lesson.ids[len(prompt_ids) :])
@@ -194,8 +195,8 @@ def test_queries_are_taught_as_they_are_asked(sample_url: str, smollm2_folder: P
                 assert after.strip() == answer, "the answer is the query's: the model has no part in it"
         assert kinds == {"single", "count", "comparison"}
         assert by_sparql > 5
-        beyond = Taught(line=1, question="?", sparql="SELECT ?x { ?x ?p ?y }")
-        with pytest.raises(Exception, match="its SPARQL is no chain of facts"):
+        beyond = with_walk(Taught(line=1, question="?"), "SELECT ?x { ?x ?p ?y }", index)
+        with pytest.raises(Exception, match="nor a query that is a chain of facts"):
             taught.lesson(beyond)
 
 

@@ -13,8 +13,8 @@ from bench.packs.invented_values import samples
 from bench.packs.inventing import Invented, gold_queries, homes_of, invent, written
 from refactx.errors import InputError
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlSyntaxError
-from refactx.translate.invented import INVENTED_DATA, InventedEngine, engine_for, invented_engine, rewritten
-from refactx.translate.pack import Pack, built_in_packs, load_pack
+from refactx.sparql.packs.invented import INVENTED_DATA, InventedEngine, engine_for, invented_engine, rewritten
+from refactx.sparql.packs.pack import Pack, built_in_packs, load_pack
 
 LIITA = load_pack("liita")
 GOLD = gold_queries(LIITA)

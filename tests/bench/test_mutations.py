@@ -4,9 +4,9 @@ import pytest
 
 from bench.packs.inventing import invent
 from bench.packs.mutations import KINDS, outcome, spread
-from refactx.translate.pack import load_pack
-from refactx.translate.parsed import parse
-from refactx.translate.validation import validate
+from refactx.sparql.packs.pack import load_pack
+from refactx.sparql.packs.parsed import parse
+from refactx.sparql.packs.validation import validate
 
 LIITA = load_pack("liita")
 GOLD = """PREFIX ontolex: <http://www.w3.org/ns/lemon/ontolex#>

@@ -21,7 +21,7 @@ from bench.pgmr.prepare import prepared
 from bench.pgmr.split import split_examples
 from refactx.errors import InputError
 from refactx.eval.sparql import ids_of
-from refactx.walks.pgmr import Style
+from refactx.sparql.placeholders.text import Style
 
 QUERY = "SELECT ?x { wd:Q1 wdt:P1 ?x }"
 LCQUAD = [

@@ -10,7 +10,7 @@ from pyoxigraph import RdfFormat, Store
 from bench.gold_walks.store_facts import StoreFacts
 from bench.twins.near import near_objects
 from bench.twins.twin import NoTwin, twin_of
-from refactx.walks.sparql import PREFIXES
+from refactx.iris import OWN_PREFIXES as PREFIXES
 
 LABELS = {
     "P31": "instance of", "P131": "located in", "P19": "place of birth", "P463": "member of", "P1082": "population",

@@ -18,9 +18,9 @@ from refactx.eval.execution import rows_f1
 from refactx.eval.pack_task import Mode, cases_of, components_found
 from refactx.eval.report import lines
 from refactx.sparql.engines import Rows
-from refactx.translate.pack import Pack
-from refactx.translate.translation import confidence_of, features_of, save
-from refactx.translate.translator import TranslateOptions, Translator
+from refactx.sparql.packs.pack import Pack
+from refactx.sparql.packs.translation import confidence_of, features_of, save
+from refactx.sparql.packs.translator import TranslateOptions, Translator
 
 CASES = [
     {"id": "a", "questions": {"en": "Which dogs?", "it": "Quali cani?"}, "sparql": f"PREFIX ex: <http://e.org/> {DOGS}",

@@ -12,10 +12,10 @@ from refactx.index.verify import verify
 from refactx.ingest.selection import Selection
 from refactx.share.export import export_index
 from refactx.sparql.store import build_store, open_store
+from refactx.sparql.walks import from_sparql
 from refactx.walks.answered import answer_query
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import read_line
-from refactx.walks.sparql import from_sparql
 
 EX = "http://e.org/"
 GRAPH = """PREFIX : <http://e.org/> PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>

@@ -11,7 +11,7 @@ from support.translate.kennel import DOGS, KENNEL, Scripted, kennel_engine
 
 from refactx.mcp import pack_server
 from refactx.sparql.engines import SparqlEngine
-from refactx.translate.translator import Translator
+from refactx.sparql.packs.translator import Translator
 
 
 def call(tool: str, engine: SparqlEngine | None = None, translator: Translator | None = None, **arguments: Any) -> Any:

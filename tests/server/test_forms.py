@@ -17,10 +17,10 @@ from support.tiny_asker import EVERY_MESSAGE, FACTS, LinkedIndex
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
 from refactx.ask.prompt import Generation
+from refactx.decoding.matching import EXACT, Vocabulary, json_grammar
 from refactx.errors import InputError
 from refactx.server.forms import LONGEST_SCHEMA, FormConstraint, Forms, JsonForm
 from refactx.server.http import ApiError
-from refactx.sparql.decoding.matching import EXACT, Vocabulary, json_grammar
 
 QUESTION = "hello Fact:"
 WORDS = st.text('ab"é{', min_size=1, max_size=4)

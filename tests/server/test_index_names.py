@@ -14,10 +14,10 @@ from support.query.twin import Graph
 from support.server.running import running, said
 from support.tiny_model import tiny_model
 
+from refactx.decoding.matching import Matcher
 from refactx.fact import Fact, Link, LinkedFact
 from refactx.server.forms import Forms, JsonForm
 from refactx.server.http import ApiError
-from refactx.sparql.decoding.matching import Matcher
 from refactx.tokenizer import FactTokenizer
 
 GRAPH: Graph = frozenset(

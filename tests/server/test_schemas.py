@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refactx.decoding.matching import json_problem, json_takes
 from refactx.server.references import UnheldError
 from refactx.server.shapes import held, others
-from refactx.sparql.decoding.matching import json_problem, json_takes
 
 NAMES = st.sampled_from(["a", "b", "ab"])
 SCALARS: st.SearchStrategy[Any] = st.sampled_from([None, True, False, 0, 1, 2, 1.5, "", "a", "ab", "b"])

@@ -11,8 +11,8 @@ from support.tiny_asker import chat_tokenizer
 from support.translate.kennel import DOGS, KENNEL, NONE, Scripted, kennel_engine
 
 from refactx.ask.asker import language_model
-from refactx.translate.constrained import constrained_model
-from refactx.translate.translator import TranslateOptions, Translator
+from refactx.sparql.packs.constrained import constrained_model
+from refactx.sparql.packs.translator import TranslateOptions, Translator
 
 REPLIES = [f"SELECT ?x {{ ?x a ex:Wolf }} # {NONE}", DOGS]
 

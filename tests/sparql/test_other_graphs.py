@@ -18,17 +18,21 @@ from refactx.errors import InputError
 from refactx.fact import Link
 from refactx.index.index import Index
 from refactx.ingest.selection import Selection, TableOptions
-from refactx.names import FactFeasibility, Memory, MemoryResolver, NameMemory, Resolved, open_memory
+from refactx.iris import entity_term
 from refactx.sparql import Names, with_iris
 from refactx.sparql.engines import open_engine
 from refactx.sparql.labels import LabelError, ids_of
+from refactx.sparql.packs import make_writer
+from refactx.sparql.packs.prompt import Task, load_sparql_prompt
+from refactx.sparql.placeholders.entry import Memory, Resolved
+from refactx.sparql.placeholders.index_names import IndexNames, IndexResolver
+from refactx.sparql.placeholders.name_memory import NameMemory
+from refactx.sparql.placeholders.opening import open_memory
+from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver
+from refactx.sparql.placeholders.text import Dialect, Placeholder, Refusal, Style, read_pgmr, to_pgmr
 from refactx.sparql.store import build_store
-from refactx.translate import make_writer
-from refactx.translate.prompt import Task, load_sparql_prompt
 from refactx.walks import TreeFacts, read_line, to_sparql
 from refactx.walks.language import QueryError
-from refactx.walks.pgmr import Dialect, IndexNames, IndexResolver, Placeholder, Refusal, Style, read_pgmr, to_pgmr
-from refactx.walks.sparql.prologue import entity_term
 
 EX = "http://example.org/Places#"
 TURTLE = """

@@ -14,9 +14,11 @@ from bench.gold_walks.__main__ import compare
 from bench.gold_walks.answers import answer_of_index, answer_of_store
 from bench.gold_walks.differences import SAME
 from refactx.ingest.selection import Selection
+from refactx.iris import OWN_PREFIXES as PREFIXES
+from refactx.sparql.walks import from_sparql
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import QueryError, read_line, write_line
-from refactx.walks.sparql import PREFIXES, from_sparql, to_sparql
+from refactx.walks.sparql_text import to_sparql
 
 WALKS = [
     ("SELECT DISTINCT ?x WHERE { wd:Q30 wdt:P47 ?x . }", "list <United States> <shares border with>"),

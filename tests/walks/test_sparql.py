@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from support.query.claims_store import UNLIKE, rows, store_of
 from support.query.twin import ASKED, ENTITIES, Graph, SetFacts, first_by, members, with_inverse
 
+from refactx.sparql.walks import from_sparql
 from refactx.walks.language import Query, QueryError, read_line
-from refactx.walks.sparql import from_sparql, to_sparql
+from refactx.walks.sparql_text import to_sparql
 
 COMPARABLE: st.SearchStrategy[tuple[Graph, Query]] = ASKED.map(
     lambda asked: (frozenset(fact for fact in asked[0] if fact[2] not in UNLIKE), asked[1])

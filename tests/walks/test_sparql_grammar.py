@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyoxigraph import Store
 
+from refactx.iris import PREFIXES
+from refactx.sparql.syntax.parser import ParseError, cursor_of, parse, read_sparql
+from refactx.sparql.syntax.tokens import tokens_of
+from refactx.sparql.syntax.tree import Term, nodes, shape_of, triples_of
 from refactx.walks.language import QueryError
-from refactx.walks.sparql.parser import ParseError, cursor_of, parse, read_sparql
-from refactx.walks.sparql.prologue import PREFIXES
-from refactx.walks.sparql.tokens import tokens_of
-from refactx.walks.sparql.tree import Term, nodes, shape_of, triples_of
 
 ROOT = Path(__file__).parents[2]
 BASE = "http://e.invalid/"

@@ -15,9 +15,10 @@ from support.query.check import EMPTY
 from bench.gold_walks.answers import Answer, answer_of_index, answer_of_store, load
 from bench.gold_walks.differences import is_tie
 from refactx.ingest.selection import Selection
+from refactx.sparql.walks import from_sparql
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import Hop, OrderBy, Query, QueryError, WalkFilter, write_line
-from refactx.walks.sparql import from_sparql, to_sparql
+from refactx.walks.sparql_text import to_sparql
 
 ENTITIES = {f"Q{number}": name for number, name in enumerate(("Ann", "Bob", "Eve", "Eva", "Dan", "Abe"), 1)}
 LINKS = {"P1": "before", "P2": "after", "P3": "father", "P4": "mother", "P5": "child", "P6": "spouse", "P7": "employer"}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refactx.walks.language import Operator, ValueKind
-from refactx.walks.sparql.values import comparison, filters_of_days, lexical_day, number_text
+from refactx.walks.sparql_values import comparison, filters_of_days, lexical_day, number_text
 from refactx.walks.values import Comparison, parse_time
 
 DATES = st.builds(

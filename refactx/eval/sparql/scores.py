@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from refactx.lazy import require
 from refactx.sparql.labels import ids_of, unknown_ids
+from refactx.sparql.syntax.parser import read_sparql
+from refactx.sparql.syntax.tree import shape_of
 from refactx.walks.language import QueryError
-from refactx.walks.sparql.parser import read_sparql
-from refactx.walks.sparql.tree import shape_of
 
 Mode = Literal["paper", "strict"]
 """`strict`: the patterns are isomorphic graphs; `paper`: the terms of a triple may be in any order too."""

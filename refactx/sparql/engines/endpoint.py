@@ -31,6 +31,7 @@ from refactx.ask.chat import is_here
 from refactx.errors import InputError, without_password
 from refactx.fact import visible
 from refactx.lazy import require
+from refactx.sparql.engines.checking import check_query, read_query, with_limit
 from refactx.sparql.engines.engine import (
     Call,
     EngineError,
@@ -43,8 +44,7 @@ from refactx.sparql.engines.engine import (
     UnreachableError,
     Worker,
 )
-from refactx.sparql.syntax import check_query, read_query, with_limit
-from refactx.walks.pgmr import with_declarations
+from refactx.sparql.syntax.prologue import with_declarations
 
 if TYPE_CHECKING:
     import httpx2

@@ -18,7 +18,9 @@ from pyoxigraph import NamedNode, Store
 from refactx.errors import IndexNotFoundError, InputError
 from refactx.fact import ALIAS_OF, Fact
 from refactx.index import Index
+from refactx.iris import DIRECT, ENTITY, PREFIXES, WIKIDATA
 from refactx.paths import INDEX_FILE, is_file_name
+from refactx.sparql.engines.checking import Checked, check_alone, check_query, read_query
 from refactx.sparql.engines.engine import (
     EngineTimeoutError,
     QueryRefusedError,
@@ -34,21 +36,19 @@ from refactx.sparql.store import StoreError
 from refactx.sparql.store.building import triples_of
 from refactx.sparql.store.folder import folder_of, use_store
 from refactx.sparql.store.triples import OWN, entity, is_compared, name_of_own, not_compared, own
-from refactx.sparql.syntax import Checked, check_alone, check_query, read_query
-from refactx.sparql.wikidata import statements_in, to_standard
-from refactx.walks import Query, QueryError, from_sparql
+from refactx.sparql.syntax import tree
+from refactx.sparql.syntax.parser import Parsed, ParseError, parse
+from refactx.sparql.syntax.patterns import read_patterns
+from refactx.sparql.syntax.tokens import tokens_of
+from refactx.sparql.syntax.wikidata import statements_in, to_standard
+from refactx.sparql.walks import followed_backwards, from_sparql
+from refactx.walks import Query, QueryError
 from refactx.walks import Result as Answer
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import FactSet
 from refactx.walks.sets import Limits
-from refactx.walks.sparql import tree
-from refactx.walks.sparql.parser import Parsed, ParseError, parse
-from refactx.walks.sparql.patterns import read_patterns
-from refactx.walks.sparql.prologue import DIRECT, ENTITY, PREFIXES, WIKIDATA
-from refactx.walks.sparql.tokens import tokens_of
-from refactx.walks.sparql.walks import followed_backwards
-from refactx.walks.sparql.writer import leaves_values_backwards
+from refactx.walks.sparql_text import leaves_values_backwards
 from refactx.walks.values import parse_quantity, parse_time
 
 _WHAT = {

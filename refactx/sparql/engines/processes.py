@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from refactx.ingest.parallel import Process, ProcessEndedError, pickled
+from refactx.iris import PREFIXES
 from refactx.sparql.engines.engine import EngineError, EngineTimeoutError, QueryRefusedError, Result
 from refactx.sparql.engines.store import (
     FAILURES,
@@ -31,8 +32,7 @@ from refactx.sparql.engines.store import (
 )
 from refactx.sparql.store.folder import damaged
 from refactx.sparql.store.triples import not_compared
-from refactx.sparql.wikidata import statements_in
-from refactx.walks.sparql.prologue import PREFIXES
+from refactx.sparql.syntax.wikidata import statements_in
 
 PROCESSES = 4
 """The most processes. An idle one takes 38 MB."""

@@ -8,6 +8,8 @@ from itertools import islice
 
 from pyoxigraph import QueryBoolean, QuerySolutions, Store
 
+from refactx.iris import PREFIXES
+from refactx.sparql.engines.checking import GEOSPARQL, check_alone, check_query, read_query
 from refactx.sparql.engines.engine import (
     EngineError,
     EngineTimeoutError,
@@ -17,10 +19,8 @@ from refactx.sparql.engines.engine import (
     Term,
     Worker,
 )
-from refactx.sparql.paths import from_known_ends
-from refactx.sparql.syntax import GEOSPARQL, check_alone, check_query, read_query
-from refactx.sparql.wikidata import GEO_FUNCTIONS, Standard, label_functions, to_standard
-from refactx.walks.sparql.prologue import PREFIXES
+from refactx.sparql.syntax.paths import from_known_ends
+from refactx.sparql.syntax.wikidata import GEO_FUNCTIONS, Standard, label_functions, to_standard
 
 _AT_ONCE = 1024
 

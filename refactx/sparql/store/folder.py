@@ -32,9 +32,9 @@ from pyoxigraph import QueryBoolean, QuerySolutions, QueryTriples, Store
 
 from refactx.errors import InputError, RefactxError
 from refactx.index import Index
+from refactx.iris import OWN_PREFIXES as PREFIXES
 from refactx.paths import make_home, refactx_home
 from refactx.postgres.entry import IndexVersion
-from refactx.walks.sparql import PREFIXES
 
 READ_ERRORS = (OSError, RuntimeError)
 """What pyoxigraph raises if it cannot read a database: RocksDB's checksums and missing files are RuntimeErrors."""

@@ -30,7 +30,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Triple, p
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.index import Named
-from refactx.walks.sparql.prologue import PREFIXES, entity_iri, property_iri
+from refactx.iris import PREFIXES, entity_iri, property_iri
 from refactx.walks.values import bare_name, parse_coordinates, parse_time
 
 LABEL = NamedNode(PREFIXES["rdfs"] + "label")

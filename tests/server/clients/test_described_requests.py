@@ -11,7 +11,7 @@ from support.server.running import Running, running
 from support.translate.kennel import DOGS, KENNEL, Scripted, kennel_engine
 
 import refactx
-from refactx.translate.translator import Translator
+from refactx.sparql.packs.translator import Translator
 
 pytestmark = pytest.mark.slow
 

@@ -14,6 +14,7 @@ from support.sparql.endpoint import running
 from support.sparql.small_graph import EVERY, FIXED, Queries, ingest_graph
 
 from refactx.index.open import database
+from refactx.iris import PREFIXES
 from refactx.postgres.writing import drop
 from refactx.sparql.engines import (
     EndpointEngine,
@@ -27,7 +28,6 @@ from refactx.sparql.engines import (
     open_engine,
 )
 from refactx.sparql.store import StoreError, build_store, open_store, update_store
-from refactx.walks.sparql.prologue import PREFIXES
 
 
 def alone(store: Store, query: str) -> object:

@@ -3,8 +3,8 @@
 from pyoxigraph import Literal, NamedNode, Quad, QueryBoolean, Store
 
 from refactx.ingest.parsers.values import format_literal
+from refactx.iris import OWN_PREFIXES as PREFIXES
 from refactx.walks.language import FactSet
-from refactx.walks.sparql import PREFIXES
 from refactx.walks.values import bare_name
 from support.query.twin import ENTITIES, NUMBERS, TEXTS, TIMES, Graph
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from refactx.walks.pgmr import Placeholder
-from refactx.walks.sparql.prologue import ID
+from refactx.iris import ID
+from refactx.sparql.placeholders.text import Placeholder
 
 WIKIDATA = "http://www.wikidata.org/"
 OF_PROPERTIES = {

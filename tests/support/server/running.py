@@ -17,7 +17,7 @@ from refactx.server import Availability, ServerOptions, TextService, listen
 from refactx.server.app import Server
 from refactx.server.http import RequestLog
 from refactx.server.uploads import Uploads
-from refactx.translate.translator import Translator
+from refactx.sparql.packs.translator import Translator
 from support.tiny_asker import FACTS, LinkedIndex, chat_tokenizer
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 

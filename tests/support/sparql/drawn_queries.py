@@ -7,11 +7,11 @@ from typing import Any
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Dead, Free, State
-from refactx.sparql.decoding import SparqlGrammar
-from refactx.sparql.syntax import check_query
-from refactx.walks.sparql.parser import parse
-from refactx.walks.sparql.tokens import tokens_of
-from refactx.walks.sparql.tree import triples_of
+from refactx.sparql.constrained import SparqlGrammar
+from refactx.sparql.engines.checking import check_query
+from refactx.sparql.syntax.parser import parse
+from refactx.sparql.syntax.tokens import tokens_of
+from refactx.sparql.syntax.tree import triples_of
 
 LONGEST = 2000
 """No query that is drawn has more tokens."""

@@ -7,7 +7,7 @@ from pyoxigraph import RdfFormat, Store
 
 from refactx.ask.chat import Message
 from refactx.sparql.engines import Result, StoreEngine
-from refactx.translate import Example, Pack, Pattern, SchemaTerm
+from refactx.sparql.packs import Example, Pack, Pattern, SchemaTerm
 
 EX = "http://e.org/"
 DATA = """

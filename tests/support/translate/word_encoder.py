@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.translate.retrieval import fold
+from refactx.sparql.packs.retrieval import fold
 
 
 class WordEncoder:

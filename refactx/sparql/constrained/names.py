@@ -1,0 +1,288 @@
+"""What may stand for the placeholders of a line of SPARQL: names of an index, and variables by SPARQL's rules.
+
+* A value that gets a name, of an aggregate or of BIND, gets one that no pattern has used.
+* The name of an aggregate is not used within the patterns that it is computed from.
+* With GROUP BY, it has all variables of SELECT, and only these and names of aggregates can be sorted by.
+
+The rules of SPARQL are a little wider: a name may be used again in another branch of a UNION.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from refactx.decoding.matching import OpenPart
+from refactx.errors import ModelError
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, unit
+from refactx.index.index import Index
+from refactx.sparql.names import Names
+from refactx.tree.tree import NO_TOKENS, MemoryTree, Path, Tokens
+from refactx.walks.decoding.grammar import Begun, Subjects
+from refactx.walks.decoding.readings import Memo
+from refactx.walks.facts import Units
+
+
+class Choice(NamedTuple):
+    """The variables that may be written: those `among` some, or if that is None all that are not in `without`."""
+
+    without: Collection[str] = ()
+    among: Collection[str] | None = None
+
+    def has(self, name: str) -> bool:
+        """Return whether a variable may be written, given its name without `?`."""
+        return name not in self.without and (self.among is None or name in self.among)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The variables of a SELECT whose end is not written: `projected`; `named`, the values of aggregates; `counted`, those
+    that these are computed from; `grouped`, by GROUP BY."""
+
+    projected: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
+    grouped: tuple[str, ...] = ()
+
+    @property
+    def ungrouped(self) -> tuple[str, ...]:
+        """The variables that GROUP BY has yet to get."""
+        return tuple(name for name in self.projected if name not in self.grouped)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The variables so far, without `?`. `frames`: of the SELECTs that are open; `used`: by patterns and expressions;
+    `subject`: the name of the last subject that was written."""
+
+    frames: tuple[Frame, ...] = (Frame(),)
+    used: frozenset[str] = frozenset()
+    subject: str | None = None
+
+    def choice(self, placeholder: OpenPart) -> Choice:
+        """Return the variables that may stand in place of a placeholder.
+
+        >>> scope = Scope().after(OpenPart.PROJECTED, "x").after(OpenPart.NAMED, "n")
+        >>> scope.choice(OpenPart.VARIABLE).has("n"), scope.choice(OpenPart.GROUPED).among
+        (False, ('x',))
+        """
+        frame, names = self.frames[-1], frozenset(name for frame in self.frames for name in frame.named)
+        match placeholder:
+            case OpenPart.PROJECTED:
+                return Choice({*names, *frame.projected})
+            case OpenPart.NAMED:
+                return Choice({*self.used, *frame.projected, *frame.counted})
+            case OpenPart.ASSIGNED:
+                return Choice(self.used)
+            case OpenPart.GROUPED if frame.ungrouped:
+                return Choice(among=frame.ungrouped)
+            case OpenPart.GROUPED:
+                return Choice({*names, *frame.grouped})
+            case OpenPart.ORDERED:
+                return Choice(among=(*frame.projected, *frame.named))
+        return Choice(names)
+
+    def after(self, placeholder: OpenPart, text: str) -> "Scope":
+        """Return the scope after the text of a placeholder, a name or a variable without `?`."""
+        *outer, frame = self.frames
+        match placeholder:
+            case OpenPart.SUBJECT:
+                return replace(self, subject=text)
+            case OpenPart.PROJECTED:
+                frame = replace(frame, projected=(*frame.projected, text))
+            case OpenPart.NAMED:
+                frame = replace(frame, named=(*frame.named, text))
+                return replace(self, frames=(*outer, frame), used=self.used | {text})
+            case OpenPart.COUNTED:
+                frame = replace(frame, counted=(*frame.counted, text))
+            case OpenPart.GROUPED:
+                frame = replace(frame, grouped=(*frame.grouped, text))
+            case OpenPart.VARIABLE | OpenPart.ASSIGNED:
+                return replace(self, used=self.used | {text})
+            case OpenPart.OPENS:
+                return replace(self, frames=(*self.frames, Frame()))
+            case OpenPart.CLOSES:
+                return replace(self, frames=tuple(outer), used=self.used.union(frame.projected, frame.counted))
+            case _:
+                return self
+        return replace(self, frames=(*outer, frame))
+
+
+MOST_SUBJECTS = 1_000
+"""The most subjects whose properties are kept as trees."""
+_SCANNED = 2_000
+"""In an index whose properties have no ids: the subjects whose predicates stand for all."""
+
+
+class Properties:
+    """Names of properties as a tree of token ids. `texts`: the name of each path."""
+
+    def __init__(self, texts: dict[Path, str]) -> None:
+        self._texts, self._tree = texts, MemoryTree(texts)
+
+    def after(self, ids: Path) -> Begun:
+        """Return the beginning of a name with some ids."""
+        return Begun(self._tree.children(ids).tokens, self._texts.get(ids))
+
+
+class TreeNames:
+    """The names of an index. Raises ModelError if its tokenizer joins parts of facts in one token.
+
+    Methods raise as `Index.children` does.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._units = Units(index.tokenizer, index.trigger)
+        if not self._units.are_whole:
+            raise ModelError(
+                "this tokenizer has tokens with text of two parts of a fact, such as '> <', so the names of a query cannot "
+                "be told apart: use a model with another tokenizer"
+            )
+        self._index, self._names = index, Names(index)
+        self.facts = self._names.facts
+        self.subjects = Subjects(index.tokenizer.token_bytes, self._units.closing)
+        state = partial(getattr, index, "segments", None)
+        self._own, self._all = Memo[Properties](MOST_SUBJECTS, state), Memo[Properties](1, state)
+        self._lock = Lock()
+
+    def all_properties(self) -> Properties:
+        """Return the predicates of the index; if properties have no ids, those of its first subjects."""
+        return self._all.get((), lambda: self._properties(self._predicates()))
+
+    def properties_of(self, subject: str) -> Properties:
+        """Return the predicates that a subject has; for the name of an alias, those of its entities."""
+        return self._own.get(subject, lambda: self._properties(self._predicates_of(subject)))
+
+    def _predicates_of(self, subject: str) -> list[str]:
+        own = self.facts.predicates(subject)
+        if subject.endswith(ALIAS):
+            entities = [entity for _, entity in self.facts.objects([subject], ALIAS_OF)]
+            meant = [name for entity in entities for name in self.facts.predicates(entity)]
+            return list(dict.fromkeys(meant)) or list(own)
+        return [name for name in own if name != ALIAS_OF]
+
+    def _predicates(self) -> list[str]:
+        names = self._names.properties_beginning("")
+        known, hidden = self.facts.describe(names), {*DESCRIPTIONS, ALIAS_OF}
+        found = {name for name in names if name in known} - hidden
+        if not found:
+            subjects = [text[1:-1] for text, _ in islice(self._index.complete("<", _SCANNED), _SCANNED)]
+            found = {name for subject in subjects for name in self.facts.predicates(subject)} - hidden
+        return sorted(found)
+
+    def _properties(self, names: Iterable[str]) -> Properties:
+        ordered = sorted(set(names))
+        return Properties(dict(zip(self._encoded(ordered), ordered, strict=True)))
+
+    def _encoded(self, names: Sequence[str]) -> list[Path]:
+        return self._units.encode_texts([unit(name) for name in names]) if names else []
+
+
+LONGEST = 24
+"""The most characters of a variable, without `?`."""
+_FIRST, _MORE = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*"), re.compile(rb"[A-Za-z0-9_]+")
+_PIECE = re.compile(rb" ?\??[A-Za-z0-9_]*")
+_NOTHING = Begun(NO_TOKENS)
+
+
+class Texts:
+    """The tokens that write variables and words. `token_bytes`: the bytes of each id, by id."""
+
+    def __init__(self, token_bytes: Sequence[bytes]) -> None:
+        self._token_bytes = token_bytes
+        self._ids: dict[bytes, list[int]] = {}
+        for number, text in enumerate(token_bytes):
+            if text and (_PIECE.fullmatch(text) or text in (b" }", b"}")):
+                self._ids.setdefault(text, []).append(number)
+        pieces = self._ids.items()
+        self._begins = {
+            before: [
+                (text.removeprefix(before), number)
+                for text, numbers in pieces
+                if text.startswith(before) and _FIRST.fullmatch(text, len(before))
+                for number in numbers
+            ]
+            for before in (b" ?", b"?", b"")
+        }
+        self._more = [(text, number) for text, numbers in pieces if _MORE.fullmatch(text) for number in numbers]
+        self._arrays = {
+            key: (_numbers(found), np.array([len(text) for text, _ in found], np.int32))
+            for key, found in (*self._begins.items(), (None, self._more))
+        }
+
+    def bytes_of(self, ids: Path) -> bytes:
+        """Return the text of ids."""
+        return b"".join(self._token_bytes[token] for token in ids)
+
+    def word(self, text: bytes, ids: Path) -> Begun:
+        """Return the beginning of a word with some ids.
+
+        >>> from support.tiny_model import tiny_fact_tokenizer
+        >>> texts = Texts(tiny_fact_tokenizer().token_bytes)
+        >>> [texts.bytes_of((token,)) for token in texts.word(b" }", ()).tokens.tolist()]
+        [b' ']
+        """
+        done = self.bytes_of(ids)
+        if done == text:
+            return Begun(NO_TOKENS, text.decode().strip())
+        if not text.startswith(done):
+            return _NOTHING
+        return Begun(self._prefixes_of(text[len(done) :]))
+
+    def variable(self, choice: Choice, ids: Path, after_bracket: bool) -> Begun:
+        """Return the beginning of a variable with some ids, whose `unit` has no `?`.
+
+        `after_bracket`: the text before it ends in an opening bracket, so that it needs no space.
+        """
+        done = self.bytes_of(ids)
+        head = re.match(rb" ?\??", done)
+        opened, name = (head[0], done[head.end() :]) if head is not None else (b"", done)
+        if opened in (b"?", b"") and not after_bracket and done:
+            return _NOTHING
+        if name and (not opened.endswith(b"?") or not _FIRST.fullmatch(name) or len(name) > LONGEST):
+            return _NOTHING
+        text = name.decode()
+        if choice.among is not None:
+            return self._among(sorted(choice.among), opened, text, after_bracket)
+        if name:
+            whole = text if choice.has(text) else None
+            return Begun(self._fitting(None, text, choice), whole)
+        starts = [b" ?", b"?"] if after_bracket else [b" ?"]
+        found = [self._fitting(start[len(opened) :], "", choice) for start in starts if start.startswith(opened)]
+        if not opened.endswith(b"?"):  # a part of the beginning, of which `opened` is written
+            found += [self._prefixes_of(start[len(opened) :]) for start in starts if start.startswith(opened)]
+        return Begun(np.unique(np.concatenate(found)))
+
+    def _fitting(self, before: bytes | None, written: str, choice: Choice) -> Tokens:
+        """Return the tokens after which a variable is not too long, and can be one of a choice.
+
+        `before`: the bytes before the name that the tokens begin with; None if the name has begun.
+        """
+        tokens, lengths = self._arrays[before]
+        left = LONGEST - len(written)
+        kept = lengths <= left
+        if any(len(name) == LONGEST for name in choice.without):
+            texts = self._more if before is None else self._begins[before]
+            kept &= np.array([len(text) < left or choice.has(written + text.decode()) for text, _ in texts], np.bool_)
+        return np.sort(tokens[kept])
+
+    def _among(self, names: Sequence[str], opened: bytes, name: str, after_bracket: bool) -> Begun:
+        done = opened + name.encode()
+        wholes = [(f"{space}?{one}".encode(), one) for one in names for space in ("", " ")[not after_bracket :]]
+        found = [self._prefixes_of(whole[len(done) :]) for whole, _ in wholes if whole.startswith(done)]
+        tokens = np.unique(np.concatenate(found)) if found else NO_TOKENS
+        return Begun(tokens, next((one for whole, one in wholes if whole == done), None))
+
+    def _prefixes_of(self, text: bytes) -> Tokens:
+        """Return the tokens with the beginning of a text, or all of it: int32[n], ascending."""
+        found = [token for size in range(1, len(text) + 1) for token in self._ids.get(text[:size], ())]
+        return np.array(sorted(found), np.int32)
+
+
+def _numbers(found: Sequence[tuple[bytes, int]]) -> Tokens:
+    return np.array([number for _, number in found], np.int32)

@@ -1,0 +1,187 @@
+"""A memory without embeddings: the names of an index in this process, the nearest by their letters (rapidfuzz)."""
+
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from refactx.index.index import Index
+from refactx.lazy import require
+from refactx.sparql.placeholders.entry import (
+    LETTERS,
+    Entry,
+    Memory,
+    Near,
+    Thresholds,
+    entry_of,
+    fold,
+    has_label,
+    label_keys,
+    mention_text,
+    named_entries,
+)
+from refactx.sparql.placeholders.index_names import IndexNames
+from refactx.sparql.placeholders.text import Kind, Placeholder, kind_of
+from refactx.walks.facts import TreeFacts
+
+LEAST = 0.5
+"""The least similarity of the nearest: what shares fewer letters has another name."""
+_LABELS = 100
+"""The labels that are compared by their descriptions too."""
+
+
+class NameMemory:
+    """The names of an open index as a `Memory`. Safe to share between threads.
+
+    All names are read when they are first needed, and again after a change: some seconds for a million. Aliases are
+    found as they are written, or with the first letter in the other case. Raises InputError if rapidfuzz is not
+    installed.
+    """
+
+    def __init__(self, index: Index) -> None:
+        require("rapidfuzz", "sparql")
+        self._index, self._facts, self._descriptions = index, TreeFacts(index), IndexNames(index)
+        self._reading = threading.Lock()
+        self._tables: tuple[int, ...] | None = None
+        self._known = _Names()
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Those of similarity by letters."""
+        return LETTERS
+
+    def exact(self, mentions: Sequence[Placeholder]) -> list[list[Entry]]:
+        """Return the entries of each mention's kind that have its label; aliases as they are written."""
+        names = self._names()
+        found = []
+        for mention in mentions:
+            some = [one for key in label_keys(mention) for one in names.by_label.get(fold(key), ())]
+            some = [one for one in dict.fromkeys(some) if one.kind == mention.kind]
+            described = self._described(some)
+            found.append([*(one for one in described if has_label(one, mention)), *self._by_alias(mention)])
+        return found
+
+    def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
+        """Return the entries of each mention's kind whose labels have most letters in common with its own, in order.
+
+        Of equally similar labels, those are first whose descriptions are more similar.
+        """
+        return [self._nearest(mention, count) for mention in mentions]
+
+    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
+        """Return how many words of a mention's label and description entries have, from 0 to 1."""
+        from rapidfuzz.fuzz import token_sort_ratio
+
+        text = fold(mention_text(mention))
+        return [token_sort_ratio(text, fold(one.text)) / 100 for one in self._described(entries)]
+
+    def likeness(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
+        """Return how many letters a mention's label has in common with those of entries, from 0 to 1, as in `nearest`."""
+        from rapidfuzz import fuzz
+
+        return [fuzz.ratio(fold(mention.label), fold(one.label)) / 100 for one in entries]
+
+    def _nearest(self, mention: Placeholder, count: int) -> list[Near]:
+        from rapidfuzz import fuzz, process
+
+        entries = self._names().entries[mention.kind]
+        close = process.extract(
+            fold(mention.label),
+            self._names().labels[mention.kind],
+            scorer=fuzz.ratio,
+            limit=max(_LABELS, count),
+            score_cutoff=100 * LEAST,
+        )
+        described = self._described([entries[at] for _, _, at in close])
+        likeness = self.similarities(mention, described)
+        order = sorted(range(len(close)), key=lambda at: (-close[at][1], -likeness[at], described[at].id))
+        return [Near(described[at], close[at][1] / 100) for at in order[:count]]
+
+    def _by_alias(self, mention: Placeholder) -> list[Entry]:
+        if mention.kind != "entity":
+            return []
+        label = mention.label
+        for alias in dict.fromkeys((label, label[:1].swapcase() + label[1:])):
+            names = self._facts.aliased(alias)
+            if names:
+                ids = self._index.ids_of(names)
+                entries = [entry_of(name, ids[name].id, kind_of(ids[name])) for name in names if name in ids]
+                return [replace(one, label=alias, is_alias=True) for one in self._described(entries)]
+        return []
+
+    def _described(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Return entries with the descriptions that facts have, where names have none."""
+        bare = [one.id for one in entries if not one.description]
+        known = self._descriptions.mentions(bare) if bare else {}
+        return [
+            replace(one, description=known[one.id].description or "")
+            if not one.description and one.id in known and known[one.id].description != one.id
+            else one
+            for one in entries
+        ]
+
+    def _names(self) -> "_Names":
+        with self._reading:
+            tables = self._index.name_tables
+            if tables != self._tables:
+                known = _Names()
+                seen = set[str]()
+                for name, _, entry in named_entries(self._index):
+                    if name not in seen:
+                        seen.add(name)
+                        known.add(entry)
+                self._known, self._tables = known, tables
+            return self._known
+
+
+@dataclass(slots=True)
+class _Names:
+    """Entries by their folded labels, and by kind in one order with these."""
+
+    by_label: dict[str, list[Entry]] = field(default_factory=dict)
+    entries: dict[Kind, list[Entry]] = field(default_factory=lambda: {"entity": [], "relation": []})
+    labels: dict[Kind, list[str]] = field(default_factory=lambda: {"entity": [], "relation": []})
+
+    def add(self, entry: Entry) -> None:
+        folded = fold(entry.label)
+        self.by_label.setdefault(folded, []).append(entry)
+        self.entries[entry.kind].append(entry)
+        self.labels[entry.kind].append(folded)
+
+
+_MORE = 10
+"""The entries that are read beyond those that are wanted, at first."""
+
+
+class MemoryWithout:
+    """A memory that does not know some ids: a `Memory`. By it one measures whether what is missing is refused.
+
+    MemoryWithout(memory, {"Q1588"}).exact([Placeholder("entity", "Louisiana")])  # without the state
+    """
+
+    def __init__(self, memory: Memory, ids: Collection[str]) -> None:
+        self._memory, self._ids = memory, frozenset(ids)
+
+    @property
+    def thresholds(self) -> Thresholds:
+        """Those of the whole memory."""
+        return self._memory.thresholds
+
+    def exact(self, mentions: Sequence[Placeholder]) -> list[list[Entry]]:
+        """Return the other entries of each mention's kind that have its label."""
+        return [[one for one in some if one.id not in self._ids] for some in self._memory.exact(mentions)]
+
+    def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
+        """Return the other entries of each mention's kind that are most similar to it: at most `count`."""
+        kept: list[list[Near]] = [[] for _ in mentions]
+        lacking, seen, read = list(range(len(mentions))), [0] * len(mentions), count + _MORE
+        while lacking:
+            for at, near in zip(lacking, self._memory.nearest([mentions[at] for at in lacking], read), strict=True):
+                kept[at] = [one for one in near if one.entry.id not in self._ids][:count]
+                # Entries that are read may be fewer than `read` though there are more: some are of one entity.
+                seen[at] = len(near) if len(near) > seen[at] and len(kept[at]) < count else -1
+            lacking, read = [at for at in lacking if seen[at] > 0], 4 * read
+        return kept
+
+    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> Sequence[float]:
+        """Return how similar entries are to a mention."""
+        return self._memory.similarities(mention, entries)

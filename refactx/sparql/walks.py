@@ -1,0 +1,264 @@
+"""Walks of SPARQL queries, such as the gold queries of data sets: what `refactx.walks.sparql_text` writes, read back.
+
+A query is a walk if one variable is asked for (or none), and each of its patterns lies on a chain from that variable to
+an entity, a value, or what it is sorted by. One chain that ends in an entity becomes the start and the hops, others
+become filters. Names of the index stand for ids: of entities, and of predicates that read properties.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
+from refactx.iris import PREFIXES, id_of_property
+from refactx.sparql.syntax.patterns import Condition, Edge, Patterns, Step, Term, read_patterns
+from refactx.walks.language import FactSet, Head, Hop, Operator, OrderBy, Query, QueryError, WalkFilter
+from refactx.walks.sparql_text import leaves_values_backwards
+from refactx.walks.sparql_values import filters_of_days
+
+_CLASSES = (
+    *(PREFIXES["wdt"] + id_ for id_ in ("P31", "P279")),
+    PREFIXES["rdf"] + "type",
+    PREFIXES["rdfs"] + "subClassOf",
+)
+
+
+def from_sparql(text: str, facts: FactSet, *, exact: bool = False) -> Query | None:
+    """Return the walk that a SPARQL query is; None if it is not one, or if the index lacks one of its names.
+
+    The walk starts at an entity that is no hub; rather at one that is not merely a class of the members; and among
+    these where the first hop has fewest facts. It means what the query means, but for this:
+
+    * a predicate has the facts of inverse properties too, if the index joins them (P1696): `<Germany> <capital>` leads to
+      what is said to be the capital of Germany, too;
+    * members are distinct, where rows that are counted or limited may be equal; a limit without an order is dropped;
+    * text is compared without the case of letters, and labels as the names that the index has;
+    * a value leads nowhere, where a query may go backwards from it to all that have it.
+
+    With `exact`, a query to which one of these applies is None too.
+
+        >>> query = "SELECT (COUNT(?x) AS ?n) WHERE { wd:Q1588 wdt:P1449 ?x }"
+        >>> write_line(from_sparql(query, facts))  # doctest: +SKIP
+        'count <Louisiana> <nickname>'
+
+    Raises QueryError, with line and column, if the text is not SPARQL, and as the methods of `facts` do.
+    """
+    patterns = read_patterns(text)
+    if patterns is None or not patterns.says_no_more_of_iris or (exact and not patterns.has_rows_of_members):
+        return None
+    for names in [_Names(facts, exact=True), *([] if exact else [_Names(facts, exact=False)])]:
+        with suppress(_NotAWalk, QueryError):
+            walk = _ask(patterns, names) if patterns.ask else _select(patterns, names)
+            return None if exact and leaves_values_backwards(walk, facts) else walk
+    return None
+
+
+def followed_backwards(text: str, facts: FactSet) -> list[str]:
+    """Return the properties that a query follows against their direction, where each way to read it as a walk needs that and
+    the facts have no predicate for it; none if the query is no walk for another reason.
+
+    Raises as `from_sparql` does.
+    """
+    patterns = read_patterns(text)
+    if patterns is None or patterns.ask:
+        return []
+    found = list[list[str]]()
+    try:
+        for chain in _chains(Term(variable=patterns.asked), patterns):
+            if chain.end.id is not None:
+                ids = [id_of_property(step.iri) for step in chain.steps if not step.inverse]
+                found.append([id_ for id_ in dict.fromkeys(ids) if id_ not in facts.names([id_], inverse=True)])
+    except _NotAWalk:
+        return []
+    return [] if not found or not all(found) else [facts.names([id_]).get(id_, id_) for id_ in found[0]]
+
+
+class _NotAWalk(Exception):  # noqa: N818  # the reason for None
+    """A query that is not a walk."""
+
+
+class _Names:
+    """The names of a set of facts. `exact`: predicates must have the facts of what a step says, and no others.
+
+    Methods raise _NotAWalk if there is no such name, and as those of `facts` do.
+    """
+
+    def __init__(self, facts: FactSet, *, exact: bool) -> None:
+        self.facts, self.exact = facts, exact
+
+    def entity(self, term: Term) -> str:
+        """Return the name of an entity that is given by its id."""
+        name = self.facts.names([term.id]).get(term.id) if term.id is not None else None
+        if name is None:
+            raise _NotAWalk
+        return name
+
+    def hops(self, steps: Sequence[Step]) -> tuple[Hop, ...]:
+        """Return the hops that steps are, by the predicates that read their properties in that direction."""
+        return tuple(Hop(self._predicate(step), step.closure) for step in steps)
+
+    def has_text(self, predicate: str) -> bool:
+        """Return whether a predicate leads to text: SPARQL has it in the order of the alphabet, walks as numbers."""
+        described = self.facts.describe([predicate]).get(predicate)
+        return described is not None and described.kind == "text"
+
+    def _predicate(self, step: Step) -> str:
+        if step.iri == PREFIXES["schema"] + "description" and not step.inverse:
+            return DESCRIPTIONS[0]
+        if step.inverse and len(step.others) == 1:  # `(^wdt:P36|wdt:P1376)` is `(wdt:P1376|^wdt:P36)`
+            step = Step(step.others[0], False, step.closure, (step.iri,))
+        id_, *others = map(id_of_property, (step.iri, *step.others))
+        name = self.facts.names([id_], inverse=step.inverse).get(id_, "")
+        found = self.facts.describe([name]).get(name)
+        if found is None or (others and (step.inverse or set(others) != set(found.also))):
+            raise _NotAWalk
+        if found.inverse or set(others) == set(found.also):
+            return name
+        # The predicate has facts of other properties too: of one that is the inverse property, or more.
+        if self.exact or (step.inverse and found.also != (id_,)):
+            raise _NotAWalk
+        return name
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """Steps from a root to a term, and where in the query the chain is complete."""
+
+    steps: tuple[Step, ...]
+    end: Term
+    position: int
+
+
+def _select(patterns: Patterns, names: _Names) -> Query:
+    asked = Term(variable=patterns.asked)
+    chains = _chains(asked, patterns)
+    by, limit = None, 1
+    head: Head = "count" if patterns.counts else "list"
+    if patterns.order is not None:
+        head = "most" if patterns.order.descending else "least"
+        limit = patterns.limit or 1
+        end = Term(variable=patterns.order.variable)
+        sorts = [chain for chain in chains if chain.end == end]
+        if len(sorts) != 1 or len(sorts[0].steps) != 1 or sorts[0].steps[0].closure:
+            raise _NotAWalk
+        if any(condition.term == end for condition in patterns.conditions):  # a walk sorts by all values that there are
+            raise _NotAWalk
+        by = OrderBy(names.hops(sorts[0].steps)[0].predicate, patterns.order.counted)
+        if not by.counted and names.has_text(by.predicate):
+            raise _NotAWalk
+        chains.remove(sorts[0])
+    chain, start, hops = _start(chains, names)
+    chains.remove(chain)
+    return Query(head, start, hops, _filters(asked, chains, patterns, names), by, limit)
+
+
+def _ask(patterns: Patterns, names: _Names) -> Query:
+    """Return the question about an entity that is part of all chains, or about the objects of one of its predicates."""
+    terms = [term for edge in patterns.edges for term in (edge.subject, edge.object)]
+    terms += [condition.term for condition in patterns.conditions]
+    for root in dict.fromkeys(terms):
+        try:
+            chains = _chains(root, patterns)
+            if root.id is not None:
+                return Query("ask", names.entity(root), (), _filters(root, chains, patterns, names))
+            if root.variable is not None:
+                chain, start, hops = _start([chain for chain in chains if len(chain.steps) == 1], names)
+                chains.remove(chain)
+                return Query("ask", start, hops, _filters(root, chains, patterns, names))
+        except (_NotAWalk, QueryError):
+            continue
+    raise _NotAWalk
+
+
+def _chains(root: Term, patterns: Patterns) -> list[_Chain]:
+    """Return the chains from a term: together they have to be all patterns, and each its own ones."""
+    left, found = list(enumerate(patterns.edges)), []
+    for number, edge in enumerate(patterns.edges):
+        if (number, edge) not in left or root not in (edge.subject, edge.object):
+            continue
+        steps, at, position = list[Step](), root, 0
+        following: tuple[int, Edge] | None = (number, edge)
+        while following is not None:
+            left.remove(following)
+            onwards = following[1].subject == at
+            steps += following[1].steps if onwards else [step.reversed() for step in reversed(following[1].steps)]
+            at, position = following[1].object if onwards else following[1].subject, following[1].position
+            touching = [] if at.variable is None else [e for e in left if at in (e[1].subject, e[1].object)]
+            is_inside = bool(touching) and not any(condition.term == at for condition in patterns.conditions)
+            if (at == root and at.variable is not None) or (touching and not is_inside) or len(touching) > 1:
+                raise _NotAWalk
+            following = touching[0] if touching else None
+        found.append(_Chain(tuple(steps), at, position))
+    if left:
+        raise _NotAWalk
+    return found
+
+
+def _start(chains: Sequence[_Chain], names: _Names) -> tuple[_Chain, str, tuple[Hop, ...]]:
+    """Choose the chain that the walk goes along, backwards, and return it with the walk's start and hops."""
+    options = list[tuple[tuple[bool, bool, int], _Chain, str, tuple[Hop, ...]]]()
+    for chain in chains:
+        try:
+            if chain.end.text is not None:
+                start, last = f"{chain.end.text}{ALIAS}", chain.steps[-1]
+                if last != Step(PREFIXES["skos"] + "altLabel") or ALIAS_OF not in names.facts.predicates(start):
+                    continue
+                hops = (Hop(ALIAS_OF), *names.hops([step.reversed() for step in reversed(chain.steps[:-1])]))
+            else:
+                start, hops = names.entity(chain.end), names.hops([s.reversed() for s in reversed(chain.steps)])
+        except _NotAWalk:
+            continue
+        first = hops[0].predicate
+        is_class = chain.steps[0].iri in _CLASSES and not chain.steps[0].inverse
+        size = names.facts.counts([start], first)[0] if len(chains) > 1 else 0
+        options.append(((names.facts.is_hub(start, first), is_class, size), chain, start, hops))
+    if not options:
+        raise _NotAWalk
+    return min(options, key=lambda option: option[0])[1:]
+
+
+def _filters(root: Term, chains: Sequence[_Chain], patterns: Patterns, names: _Names) -> tuple[WalkFilter, ...]:
+    """Return the filters that chains and conditions are, in the order of the query."""
+    found = list[tuple[int, WalkFilter]]()
+    for chain in chains:
+        hops = names.hops(chain.steps)
+        if chain.end.variable is None:
+            value = names.entity(chain.end) if chain.end.id is not None else chain.end.text or ""
+            found.append((chain.position, WalkFilter(hops, "is", value)))
+            continue
+        conditions = [condition for condition in patterns.conditions if condition.term == chain.end]
+        if not conditions:
+            raise _NotAWalk
+        compared = list(_compared(hops, conditions, names))
+        if len(compared) > 1:  # they hold for one value, two filters of a walk maybe for two
+            raise _NotAWalk
+        found += compared
+    found += _compared((), [condition for condition in patterns.conditions if condition.term == root], names)
+    ends = {root, *(chain.end for chain in chains if chain.end.variable is not None)}
+    if any(condition.term not in ends for condition in patterns.conditions):
+        raise _NotAWalk
+    for _, which in found:
+        if which.operator in ("over", "under") and which.hops and names.has_text(which.hops[-1].predicate):
+            raise _NotAWalk
+    return tuple(which for _, which in sorted(found, key=lambda pair: pair[0]))
+
+
+def _compared(
+    hops: tuple[Hop, ...], conditions: Sequence[Condition], names: _Names
+) -> Iterator[tuple[int, WalkFilter]]:
+    """Yield filters for conditions of one term, with their positions. Those on days are taken together."""
+    days = [(condition.sign, condition.day) for condition in conditions if condition.day is not None]
+    for operator, value in filters_of_days(days):
+        yield next(c.position for c in conditions if c.day is not None), WalkFilter(hops, operator, value)
+    for condition in conditions:
+        if condition.day is None:
+            name = condition.value if condition.id is None else names.entity(Term(id=condition.id))
+            yield condition.position, WalkFilter(hops, _operator(condition.sign), name)
+
+
+def _operator(sign: str) -> Operator:
+    signs: dict[str, Operator] = {"=": "equals", ">": "over", "<": "under", "is": "is"}
+    signs |= {"starts with": "starts with", "contains": "contains"}
+    if sign not in signs:
+        raise _NotAWalk
+    return signs[sign]
