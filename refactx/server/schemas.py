@@ -19,9 +19,11 @@ from refactx.sparql.decoding.matching import json_problem
 TYPES = ("null", "boolean", "number", "string", "array", "object")
 FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"}
 """Those that are held. By JSON Schema's rules a format need not be checked, so others are left out."""
-MOST_WAYS, MOST_STEPS, CHECK = 300, 200_000, 40
-"""The most ways of a part; the most steps that are made for one schema, some seconds: a step compares two ways, and `CHECK` of
-them try a grammar."""
+MOST_WAYS, MOST_STEPS, CHECK, RULES = 300, 200_000, 40, 10
+"""The most ways of a part; the most steps that are made for one schema, some seconds: a step compares two ways, or reads
+`RULES` of their rules, and `CHECK` of them try a grammar."""
+LARGEST_SIZE = 2**31
+"""The largest size that a grammar takes: no text is as long."""
 MOST_NEAR = 40
 """The most ways to be as one schema of `oneOf` has it, and as no other one that has common values: the shortest ones."""
 DEEPEST = 60
@@ -81,6 +83,9 @@ TYPE_OF = {kind: type_ for type_, kinds in _TYPE_OF.items() for kind in kinds}
 _LOOP = "refers to itself with nothing between: what would be written has no end"
 _LITERAL = re.compile(r"\^([\w-]+)\$", re.ASCII)
 """A pattern of one name."""
+_CLASS = re.compile(r"\\.|\[(\^?)((?:\\.|[^\]\\])*)\]", re.DOTALL)
+_IN_CLASS = re.compile(r"(\\.)|^-|\[|&(?=&)|~(?=~)|(?<=.-)-", re.DOTALL)
+"""A class of characters, and what stands for itself in it by JSON Schema, but not by llguidance."""
 _OPPOSITE = {
     "minimum": "exclusiveMaximum", "exclusiveMaximum": "minimum",
     "maximum": "exclusiveMinimum", "exclusiveMinimum": "maximum",
@@ -173,7 +178,7 @@ class Reading:
         found = [Way(types, one.rules + two.rules) for one in first.ways for two in second.ways
                  if (types := one.types & two.types)]  # fmt: skip
         found = [way for way in found if not _is_contradiction(way)]
-        self.spend(len(first.ways) * len(second.ways))
+        self.spend(len(first.ways) * len(second.ways) + sum(len(way.rules) for way in found) // RULES)
         if len(found) > MOST_WAYS:
             raise self._too_large(frozenset([at]))
         return Ways(tuple(found), first.missing or second.missing)
@@ -351,8 +356,8 @@ class Reading:
             if literal := _LITERAL.fullmatch(one):
                 names[literal[1]] = part_of(claim, *names.get(literal[1], ()))
                 continue
-            patterns[one] = claim
             check_pattern(one, place.name, "patternProperties")
+            patterns[grammar_pattern(one)] = claim
         rest = self._within(place, "additionalProperties") if "additionalProperties" in place.schema else None
         return Fields(names, patterns, rest)
 
@@ -431,9 +436,29 @@ def part_of(*claims: Claim | None) -> Part:
     return frozenset([NOTHING]) if NOTHING in found else found
 
 
+def grammar_pattern(pattern: str) -> str:
+    r"""Return a pattern of JSON Schema in the syntax of llguidance, which reads the one of Rust.
+
+    A class with all control characters takes an escaped quote and backslash there, which it may not have. So none has NUL.
+
+    >>> print(grammar_pattern(r'^[^"]+[a[&&]$'))
+    ^[^\x00"]+[a\[\&&]$
+    """
+
+    def written(found: re.Match[str]) -> str:
+        if found[2] is None:
+            return found[0]
+        if not found[2]:
+            return r"[^\x00]" if found[1] else r"[^\s\S]"
+        body = _IN_CLASS.sub(lambda one: one[1] or f"\\{one[0]}", found[2])
+        return rf"[^\x00{body}]" if found[1] else f"[{body}]".replace(r"\x00-", r"\x01-").replace(r"\u0000-", r"\x01-")
+
+    return _CLASS.sub(written, pattern)
+
+
 def check_pattern(pattern: str, place: str, keyword: str) -> None:
     """Raise UnheldError for a pattern that no grammar has."""
-    problem = json_problem(json.dumps({"type": "string", "pattern": pattern}))
+    problem = json_problem(json.dumps({"type": "string", "pattern": grammar_pattern(pattern)}))
     if problem and not problem.startswith("Unsatisfiable"):
         said = (
             f"has {pattern[:80]!r}, which cannot be held: write one that does not look ahead or back, or repeat a group"
@@ -596,7 +621,7 @@ def _keywords(place: Place) -> Iterator[tuple[str, Any]]:
             yield (exclusive if schema.get(exclusive) is True else bound), schema[bound]
         if not isinstance(schema.get(exclusive, True), bool):
             yield exclusive, schema[exclusive]
-    yield from ((one, int(schema[one])) for one in _SIZES[:6] if one in schema)
+    yield from ((one, min(int(schema[one]), LARGEST_SIZE)) for one in _SIZES[:6] if one in schema)
     yield from ((one, schema[one]) for one in ("multipleOf", "pattern") if one in schema)
     if schema.get("format") in FORMATS:
         yield "format", schema["format"]

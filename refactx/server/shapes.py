@@ -26,6 +26,7 @@ from refactx.server.schemas import (
     Way,
     bounds,
     check_pattern,
+    grammar_pattern,
     part_of,
     same_text,
     type_of,
@@ -71,10 +72,10 @@ def held(
 
 
 def others(texts: Iterable[str]) -> str | None:
-    """Return a pattern of the strings that are none of some; None if it would be too long.
+    """Return a pattern of the strings that are none of some; None if it would be too long. For NUL see `grammar_pattern`.
 
     >>> others(["a"])
-    '^(?:|[^\\\\x{61}](?s:.)*|\\\\x{61}(?s:.)+)$'
+    '^(?:|[^\\\\x00\\\\x{61}](?s:.)*|\\\\x{61}(?s:.)+)$'
     """
     known, after = set(texts), dict[str, set[str]]()
     for text in known:
@@ -90,7 +91,7 @@ def others(texts: Iterable[str]) -> str | None:
     parts = list[str]()
     for begun, following in sorted(after.items()):
         parts += [] if begun in known else [coded(begun)]
-        parts.append(coded(begun) + (f"[^{coded(sorted(following))}](?s:.)*" if following else "(?s:.)+"))
+        parts.append(coded(begun) + (f"[^\\x00{coded(sorted(following))}](?s:.)*" if following else "(?s:.)+"))
     return f"^(?:{'|'.join(parts)})$"
 
 
@@ -259,7 +260,7 @@ class _Shapes:
         found: dict[str, Any] = {"type": "string", **_sizes(rules, "Length")}
         if found.get("minLength", 0) > found.get("maxLength", EXACT):
             return []
-        patterns = list(dict.fromkeys(rule.value for rule in rules if rule.kind == "pattern"))
+        patterns = list(dict.fromkeys(grammar_pattern(rule.value) for rule in rules if rule.kind == "pattern"))
         formats = list(dict.fromkeys(rule.value for rule in rules if rule.kind == "format"))
         texts = {text for rule in rules if rule.kind == "others" for text in rule.value}
         if texts:
@@ -357,13 +358,28 @@ class _Shapes:
             rest = part_of(NOTHING)
         if any(NOTHING in properties[name] for name in needed):
             return []
-        return _sized(
-            Shape({"type": "object", "required": needed}, None, properties, patterns, rest), _sizes(rules, "Properties")
+        if self._narrows(patterns, properties):
+            patterns, rest = {}, part_of(NOTHING)
+        whole = Shape({"type": "object", "required": needed}, None, properties, patterns, rest)
+        found = _sized(whole, _sizes(rules, "Properties"))
+        held_ = [one for one in found if one.keywords.get("minProperties", 0) <= len(one.keywords["required"]) + 1]
+        if len(held_) < len(found):
+            said = "cannot be held, since a text may have one name twice: name more properties, or leave it out"
+            self._not_held(part, _unheld(rules, ("minProperties",), said))
+        return held_
+
+    def _narrows(self, patterns: Mapping[str, Part], properties: Mapping[str, Part]) -> bool:
+        """Return whether a pattern asks more of a property than is asked of it: one of several patterns, or of a name alone."""
+        return any(
+            not part <= of and NOTHING not in of and self._matches(pattern, name)
+            for pattern, part in patterns.items()
+            for name, of in properties.items()
         )
 
     def _matches(self, pattern: str, text: str) -> bool:
         self._reading.spend(CHECK)
-        return json_takes(json.dumps({"type": "string", "pattern": pattern}), json.dumps(text, ensure_ascii=False))
+        schema = {"type": "string", "pattern": grammar_pattern(pattern)}
+        return json_takes(json.dumps(schema), json.dumps(text, ensure_ascii=False))
 
     def _have_common_names(self, one: str, two: str) -> bool:
         self._reading.spend(CHECK)
@@ -565,7 +581,8 @@ def _containing(plan: _Plan, claim: Claim, low: int, high: int | None) -> Iterat
 
 def _regex(rules: Sequence[Rule]) -> str | None:
     """Return a pattern of strings by some rules; empty for any string, None if one pattern does not say it."""
-    patterns, sizes = [rule.value for rule in rules if rule.kind == "pattern"], _sizes(rules, "Length")
+    patterns = [grammar_pattern(rule.value) for rule in rules if rule.kind == "pattern"]
+    sizes = _sizes(rules, "Length")
     texts = [others(rule.value) for rule in rules if rule.kind == "others"]
     found = [*patterns, *texts]
     if sizes:
