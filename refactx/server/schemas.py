@@ -86,6 +86,13 @@ _LITERAL = re.compile(r"\^([\w-]+)\$", re.ASCII)
 _CLASS = re.compile(r"\\.|\[(\^?)((?:\\.|[^\]\\])*)\]", re.DOTALL)
 _IN_CLASS = re.compile(r"(\\.)|^-|\[|&(?=&)|~(?=~)|(?<=.-)-", re.DOTALL)
 """A class of characters, and what stands for itself in it by JSON Schema, but not by llguidance."""
+_SIZES = (
+    "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
+)  # fmt: skip
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_MAPS = (
+    "properties", "patternProperties", "dependentSchemas", "dependentRequired", "dependencies", "$defs", "definitions",
+)  # fmt: skip
 _OPPOSITE = {
     "minimum": "exclusiveMaximum", "exclusiveMaximum": "minimum",
     "maximum": "exclusiveMinimum", "exclusiveMinimum": "maximum",
@@ -148,7 +155,7 @@ class Reading:
 
     def ways_of(self, part: Part) -> Ways:
         """Return the ways of all claims of a part. Raises UnheldError."""
-        return self._all(sorted(part), max(part, default=ANYTHING))
+        return self._all(map(self.ways, sorted(part)), max(part, default=ANYTHING))
 
     def _claim(self, place: Place, *, holds: bool = True) -> Claim:
         seen = set[str]()
@@ -185,10 +192,8 @@ class Reading:
 
     def _either(self, all_: Iterable[Ways]) -> Ways:
         listed = list(all_)
-        return Ways(
-            tuple(way for ways in listed for way in ways.ways),
-            next((ways.missing for ways in listed if ways.missing), None),
-        )
+        missing = next((ways.missing for ways in listed if ways.missing), None)
+        return Ways(tuple(way for ways in listed for way in ways.ways), missing)
 
     def ways(self, claim: Claim) -> Ways:
         """Return the ways of a claim. Raise UnheldError if it refers to itself, or is no schema."""
@@ -206,10 +211,7 @@ class Reading:
         self._open.append(claim)
         assertions = (self._assertion(place, *one, claim) for one in _keywords(place))
         if claim.holds:
-            found = EVERY
-            for one in assertions:
-                found = self._both(found, one, claim)
-            found = self._evaluated(place, found)
+            found = self._evaluated(place, self._all(assertions, claim))
         else:
             late = [one for one in ("unevaluatedProperties", "unevaluatedItems") if one in place.schema]
             found = self._either([*assertions, *(self._lost(place, one) for one in late)])
@@ -219,9 +221,7 @@ class Reading:
         return found
 
     def _lost(self, place: Place, keyword: str) -> Ways:
-        said = (
-            "cannot be held where it must not be fulfilled, or together with the others: say what is meant without it"
-        )
+        said = "cannot be held where it must not be met, or together with the others: say what is meant without it"
         return Ways((), UnheldError(place.name, keyword, said))
 
     def _within(self, place: Place, *steps: str | int, holds: bool = True) -> Claim:
@@ -234,12 +234,7 @@ class Reading:
             return self.ways(self._claim(self._references.follow(place, keyword), holds=holds))
         if keyword in ("allOf", "anyOf"):
             parts = (self.ways(self._within(place, keyword, number, holds=holds)) for number in range(len(value)))
-            if (keyword == "allOf") != holds:
-                return self._either(parts)
-            found = EVERY
-            for one in parts:
-                found = self._both(found, one, claim)
-            return found
+            return self._all(parts, claim) if (keyword == "allOf") == holds else self._either(parts)
         if keyword == "not":
             return _untold(self.ways(self._within(place, keyword, holds=not holds)))
         if keyword == "oneOf":
@@ -277,10 +272,10 @@ class Reading:
     def _one_of(self, place: Place, value: Sequence[Any], claim: Claim) -> Ways:
         """Return the ways of which exactly one schema is fulfilled; if it must not be: none of them, or two."""
         yes, no = ([self._within(place, "oneOf", n, holds=one) for n in range(len(value))] for one in (True, False))
-        found = list[Ways]()
         if not claim.holds:
-            found += [self._all((yes[one], yes[two]), claim) for one, two in combinations(range(len(yes)), 2)]
-            return self._either([self._all(no, claim), *found])
+            two = (self._both(self.ways(one), self.ways(other), claim) for one, other in combinations(yes, 2))
+            return self._either([self._all(map(self.ways, no), claim), *two])
+        found = list[Ways]()
         for number, one in enumerate(yes):
             own = self.ways(one)
             for n, other in enumerate(yes):
@@ -292,10 +287,10 @@ class Reading:
             found.append(own)
         return self._either(found)
 
-    def _all(self, claims: Iterable[Claim], at: Claim) -> Ways:
+    def _all(self, all_: Iterable[Ways], at: Claim) -> Ways:
         found = EVERY
-        for one in claims:
-            found = self._both(found, self.ways(one), at)
+        for one in all_:
+            found = self._both(found, one, at)
         return found
 
     def _apart(self, one: Claim, two: Claim, depth: int = 3) -> bool:
@@ -334,13 +329,9 @@ class Reading:
                 met = Ways((Way(objects, (Rule("required", (name, *needed)),)),))
                 unmet = Ways(tuple(Way(objects, (Rule("required", (name,)), Rule("forbidden", one))) for one in needed))
             else:
-                at = (
-                    ("dependencies",)
-                    if "dependencies" in place.schema and name in place.schema["dependencies"]
-                    else (keyword,)
-                )
+                at = "dependencies" if name in place.schema.get("dependencies", ()) else keyword
                 met, unmet = (
-                    self._both(there, self.ways(self._within(place, *at, name, holds=one)), claim)
+                    self._both(there, self.ways(self._within(place, at, name, holds=one)), claim)
                     for one in (True, False)
                 )
             without = Ways((Way(frozenset(TYPES), (Rule("forbidden", name),)),))
@@ -372,18 +363,19 @@ class Reading:
         """Return the ways in which a rule does not hold."""
         kind, value, of = rule.kind, rule.value, frozenset([TYPE_OF[rule.kind]])
         if kind in _OPPOSITE:
-            opposite = _OPPOSITE[kind]
-            if opposite.startswith("exclusive") or kind.startswith("exclusive"):
-                return Ways((Way(of, (Rule(opposite, value),)),))
-            value += 1 if opposite.startswith("min") else -1
-            return Ways((Way(of, (Rule(opposite, value),)),) if value >= 0 else ())
+            other = _OPPOSITE[kind]
+            if "exclusive" not in other + kind:
+                value += 1 if other.startswith("min") else -1
+                if value < 0:
+                    return NONE
+            return Ways((Way(of, (Rule(other, value),)),))
         if kind == "required":
             return Ways(tuple(Way(of, (Rule("forbidden", name),)) for name in value))
         if kind == "format":  # it need not be checked
             return NONE
         if kind == "fields":
             found = [
-                Way(of, (Rule("required", (name,)), Rule("fields", Fields({name: part_of(_not(one))}, {}, None))))
+                Way(of, (Rule("required", (name,)), Rule("fields", Fields({name: part_of(opposite(one))}, {}, None))))
                 for name, part in value.names.items()
                 for one in sorted(part)
             ]
@@ -393,7 +385,7 @@ class Reading:
             first, rest = value
             each = (*first, *(() if rest is None else (rest,)))
             return Ways(tuple(
-                Way(of, (Rule("minItems", n + 1), Rule("list", ((*[ANYTHING] * n, _not(one)), None), place.name)))
+                Way(of, (Rule("minItems", n + 1), Rule("list", ((*[ANYTHING] * n, opposite(one)), None), place.name)))
                 for n, one in enumerate(each)
             ))  # fmt: skip
         if kind == "contains":
@@ -466,7 +458,8 @@ def check_pattern(pattern: str, place: str, keyword: str) -> None:
         raise UnheldError(place, keyword, said)
 
 
-def _not(claim: Claim) -> Claim:
+def opposite(claim: Claim) -> Claim:
+    """Return the claim that holds where another one does not."""
     return claim._replace(holds=not claim.holds)
 
 
@@ -546,36 +539,18 @@ def _of_values(values: Sequence[Any], place: Place, *, holds: bool) -> Ways:
     return Ways(tuple(ways), missing)
 
 
-_SIZES = (
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-    "minProperties",
-    "maxProperties",
-    "minContains",
-    "maxContains",
-)
-_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-
-
 def _is_number(value: Any) -> bool:
     return not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and isfinite(value)))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
-_MAPS = (
-    "properties",
-    "patternProperties",
-    "dependentSchemas",
-    "dependentRequired",
-    "dependencies",
-    "$defs",
-    "definitions",
-)
 _WANTED: tuple[tuple[tuple[str, ...], Any, str], ...] = (
     (_SIZES, lambda one: _is_number(one) and one >= 0 and int(one) == one, "an integer of 0 or more"),
     (_BOUNDS[:2], _is_number, "a number"),
@@ -590,14 +565,7 @@ _WANTED: tuple[tuple[tuple[str, ...], Any, str], ...] = (
     (_MAPS, lambda one: isinstance(one, Mapping), "an object"),
     (
         ("type",),
-        lambda one: (
-            all(
-                isinstance(name, str) and name in (*TYPES, "integer")
-                for name in ([one] if isinstance(one, str) else one)
-            )
-            if isinstance(one, str | list)
-            else False
-        ),
+        lambda one: _is_texts(_listed(one)) and {*TYPES, "integer"}.issuperset(_listed(one)),
         f"one or a list of {', '.join(TYPES)} and integer",
     ),
 )
@@ -613,7 +581,7 @@ def _keywords(place: Place) -> Iterator[tuple[str, Any]]:
                 raise UnheldError(place.name, one, f"has to be {wanted}", is_wrong=True)
     yield from ((one, schema[one]) for one in ("$ref", "$dynamicRef", "$recursiveRef") if one in schema)
     if "type" in schema:
-        yield "type", [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+        yield "type", _listed(schema["type"])
     yield from (("enum", schema[one] if one == "enum" else [schema[one]]) for one in ("enum", "const") if one in schema)
     for bound in ("minimum", "maximum"):
         exclusive = f"exclusiveM{bound[1:]}"

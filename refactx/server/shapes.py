@@ -27,6 +27,7 @@ from refactx.server.schemas import (
     bounds,
     check_pattern,
     grammar_pattern,
+    opposite,
     part_of,
     same_text,
     type_of,
@@ -245,7 +246,7 @@ class _Shapes:
                 return []
             found |= _inner_ends(found)
         if steps:
-            found |= _joined("multipleOf", steps, found["type"])
+            found |= _joined(found["type"], multipleOf=steps)
             if json_problem(json.dumps(found)):
                 said = "has too many digits, or no number: give a simpler step"
                 return self._not_held(part, _unheld(rules, ("multipleOf",), said))
@@ -269,9 +270,7 @@ class _Shapes:
                 said = "has too many texts that it must not be: name those that there may be"
                 return self._not_held(part, _unheld(rules, ("others",), said))
             patterns.append(other)
-        found |= _joined("pattern", patterns, "string")
-        more = _joined("format", formats, "string")
-        found |= more if "allOf" not in more else {**more, "allOf": [*found.get("allOf", ()), *more["allOf"]]}
+        found |= _joined("string", pattern=patterns, format=formats)
         self._reading.spend(CHECK if patterns or formats else 1)
         problem = json_problem(json.dumps(found)) if patterns or formats else ""
         if problem and not problem.startswith("Unsatisfiable"):
@@ -460,10 +459,7 @@ class _Shapes:
             return all(self._is_by_part(part_of(claim), one) for claim, one in zip(each, value, strict=True))
         if kind == "contains":
             claim, low, high = said
-            yes, no = (
-                sum(self._is_by_part(part_of(one), item) for item in value)
-                for one in (claim, claim._replace(holds=not claim.holds))
-            )
+            yes, no = (sum(self._is_by_part(part_of(one), item) for item in value) for one in (claim, opposite(claim)))
             return yes >= low and (high is None or len(value) - no <= high)
         if kind == "uniqueItems":
             return len(set(map(same_text, value))) == len(value)
@@ -501,12 +497,11 @@ def _has_other_names(names: Iterable[str], patterns: Mapping[str, Any], *, has_r
     return json_takes(json.dumps(schema), '{"', begun=True)
 
 
-def _joined(keyword: str, values: Sequence[Any], type_: str) -> dict[str, Any]:
-    """Return keywords that say one thing of several values."""
-    if not values:
-        return {}
-    more = {"allOf": [{"type": type_, keyword: one} for one in values[1:]]} if len(values) > 1 else {}
-    return {keyword: values[0], **more}
+def _joined(type_: str, **values: Sequence[Any]) -> dict[str, Any]:
+    """Return keywords that say each of their values."""
+    first = {keyword: said[0] for keyword, said in values.items() if said}
+    more = [{"type": type_, keyword: one} for keyword, said in values.items() for one in said[1:]]
+    return first | ({"allOf": more} if more else {})
 
 
 def _sizes(rules: Iterable[Rule], of: str) -> dict[str, int]:
@@ -565,7 +560,6 @@ _Plan = tuple[list[Part], Part, int]
 def _containing(plan: _Plan, claim: Claim, low: int, high: int | None) -> Iterator[_Plan]:
     """Yield plans of lists with at least `low` and at most `high` items as a claim has them: those stand side by side."""
     items, tail, least = plan
-    opposite = claim._replace(holds=not claim.holds)
     if high is not None and high < low:
         return
     for start in range(len(items) + 1 if low or high is not None else 1):
@@ -575,8 +569,8 @@ def _containing(plan: _Plan, claim: Claim, low: int, high: int | None) -> Iterat
             if start <= n < start + low:
                 first[n] = part_of(*part, claim)
             elif high is not None and not start <= n < start + high:
-                first[n] = part_of(*part, opposite)
-        yield first, tail if high is None else part_of(*tail, opposite), max(least, start + low if low else 0)
+                first[n] = part_of(*part, opposite(claim))
+        yield first, tail if high is None else part_of(*tail, opposite(claim)), max(least, start + low if low else 0)
 
 
 def _regex(rules: Sequence[Rule]) -> str | None:
@@ -604,11 +598,8 @@ def _sized(shape: Shape, sizes: Mapping[str, int]) -> list[Shape]:
     found, lack = list[Shape](), max(0, low - len(needed))
     if high is None:
         if lack > len(optional):
-            return (
-                [shape._replace(keywords={**shape.keywords, "required": [*needed, *optional], **sizes})]
-                if is_open
-                else []
-            )
+            whole = {**shape.keywords, "required": [*needed, *optional], **sizes}
+            return [shape._replace(keywords=whole)] if is_open else []
         for names in islice(combinations(optional, lack), MOST_CHOICES):
             found.append(shape._replace(keywords={**shape.keywords, "required": [*needed, *names]}))
         return found
