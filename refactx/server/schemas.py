@@ -101,6 +101,11 @@ _OPPOSITE = {
 }  # fmt: skip
 
 
+def listed(value: Any) -> list[Any]:
+    """Return a value that may stand for a list of itself as a list."""
+    return value if isinstance(value, list) else [value]
+
+
 def type_of(value: Any) -> str:
     """Return the type of a value of JSON."""
     if value is None or isinstance(value, bool):
@@ -192,9 +197,9 @@ class SchemaReading:
         return ValidWays(tuple(found), first.missing or second.missing)
 
     def _either(self, all_: Iterable[ValidWays]) -> ValidWays:
-        listed = list(all_)
-        missing = next((ways.missing for ways in listed if ways.missing), None)
-        return ValidWays(tuple(way for ways in listed for way in ways.ways), missing)
+        known = list(all_)
+        missing = next((ways.missing for ways in known if ways.missing), None)
+        return ValidWays(tuple(way for ways in known for way in ways.ways), missing)
 
     def ways(self, claim: Claim) -> ValidWays:
         """Return the ways of a claim. Raise UnheldError if it refers to itself, or is no schema."""
@@ -545,10 +550,6 @@ def _is_number(value: Any) -> bool:
     return not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and isfinite(value)))
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
 def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
@@ -567,7 +568,7 @@ _WANTED: tuple[tuple[tuple[str, ...], Any, str], ...] = (
     (_MAPS, lambda one: isinstance(one, Mapping), "an object"),
     (
         ("type",),
-        lambda one: _is_texts(_listed(one)) and {*TYPES, "integer"}.issuperset(_listed(one)),
+        lambda one: _is_texts(listed(one)) and {*TYPES, "integer"}.issuperset(listed(one)),
         f"one or a list of {', '.join(TYPES)} and integer",
     ),
 )
@@ -583,7 +584,7 @@ def _keywords(place: SchemaPlace) -> Iterator[tuple[str, Any]]:
                 raise UnheldError(place.name, one, f"has to be {wanted}", is_wrong=True)
     yield from ((one, schema[one]) for one in ("$ref", "$dynamicRef", "$recursiveRef") if one in schema)
     if "type" in schema:
-        yield "type", _listed(schema["type"])
+        yield "type", listed(schema["type"])
     yield from (("enum", schema[one] if one == "enum" else [schema[one]]) for one in ("enum", "const") if one in schema)
     for bound in ("minimum", "maximum"):
         exclusive = f"exclusiveM{bound[1:]}"
