@@ -279,13 +279,27 @@ EXACT = 1 << 53
 """The largest integer up to which all are exact as floating-point numbers, which llguidance reads schemas with."""
 
 
+_CONTROL = re.compile(r"\\u00[01]")
+"""A character that JSON can write only by its number."""
+
+
 def json_grammar(schema: str) -> str:
     """Return the grammar of texts of JSON by a JSON schema, without white space that may be left out, but for a space after
-    commas and colons. Raise ValueError for what is no schema, or has numbers that llguidance would round."""
+    commas and colons. Raise ValueError for what is no schema, or has numbers that llguidance would round.
+
+    Characters are not written by their numbers, unless the schema has some that cannot be written otherwise: llguidance takes
+    a name such as `\\u0061` for another than `a`.
+    """
     json.loads(schema, parse_int=_exact)
     return LLMatcher.grammar_from_json_schema(
         schema,
-        overrides={"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": ", "lenient": False},
+        overrides={
+            "whitespace_flexible": False,
+            "item_separator": ", ",
+            "key_separator": ": ",
+            "lenient": False,
+            "json_allowed_escapes": '"\\bfnrtu' if _CONTROL.search(schema) else '"\\bfnrt',
+        },
     )
 
 

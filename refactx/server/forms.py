@@ -26,7 +26,8 @@ from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
 from refactx.index.index import Index
 from refactx.server.http import ApiError, bad_request
-from refactx.server.references import UnheldError
+from refactx.server.references import NAMED, UnheldError
+from refactx.server.schemas import listed
 from refactx.server.shapes import held
 from refactx.sparql.constrained.names import TreeNames
 from refactx.tree.tree import NO_TOKENS, Path, Tokens
@@ -45,8 +46,6 @@ HIDDEN = [*SENTINELS.values(), *(one.replace(*PRIVATE) for one in SENTINELS.valu
 """The sentinels, and texts that stand where a string can have a sentinel, but not where it has to."""
 DATA = ("enum", "const", "default", "examples")
 """Keywords whose values are no schemas."""
-NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Keywords whose values have schemas by names."""
 
 
 class _Schema(BaseModel):
@@ -135,8 +134,8 @@ class JsonForm:
         if mark not in names and mark not in SENTINELS:
             raise self.refusal(f"has {mark[:50]!r} as {MARK}: give {', '.join((*SENTINELS, *names))}")
         values: list[str | None] = [SENTINELS[mark]] if mark in SENTINELS else [*dict.fromkeys(names[mark])]
-        kinds = [node, *_listed(node.get("anyOf"))]
-        if any("null" in _listed(one.get("type")) for one in kinds if isinstance(one, Mapping)):
+        kinds = [node, *listed(node.get("anyOf"))]
+        if any("null" in listed(one.get("type")) for one in kinds if isinstance(one, Mapping)):
             values.append(None)
         return {"enum": values or [""]}
 
@@ -152,10 +151,6 @@ class JsonForm:
 def _grammar(documents: str, *, is_closed: bool, without: tuple[tuple[str, str], ...]) -> str:
     """Return the grammar of schemas, given as JSON, as `held` takes them."""
     return json_grammar(json.dumps(held(json.loads(documents), is_closed=is_closed, without=without)))
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def names_in(facts: Sequence[Fact] = ()) -> dict[str, list[str]]:

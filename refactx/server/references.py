@@ -29,7 +29,7 @@ class UnheldError(Exception):
         self.place, self.keyword, self.is_wrong = place, keyword, is_wrong
 
 
-class Place(NamedTuple):
+class SchemaPlace(NamedTuple):
     """A schema where it stands: at a `pointer` in a `document`, in the `resource` with that address; `scope`: the resources
     through which it was reached, the outermost first."""
 
@@ -66,19 +66,19 @@ class References:
         for document, schema in documents.items():
             self._read(document, schema)
 
-    def root(self, document: str) -> Place:
+    def root(self, document: str) -> SchemaPlace:
         """Return the place of a whole document."""
         uri = self._within[document, ""]
-        return Place(document, "", self._documents[document], uri, (uri,))
+        return SchemaPlace(document, "", self._documents[document], uri, (uri,))
 
-    def part(self, place: Place, *steps: str | int) -> Place:
+    def part(self, place: SchemaPlace, *steps: str | int) -> SchemaPlace:
         """Return the place of a part of a schema."""
         pointer, schema = place.pointer, place.schema
         for step in steps:
             pointer, schema = f"{pointer}/{_escaped(step)}", schema[step]
         return self._at(place.document, pointer, schema, place.resource, place.scope)
 
-    def follow(self, place: Place, keyword: str) -> Place:
+    def follow(self, place: SchemaPlace, keyword: str) -> SchemaPlace:
         """Return the place that a reference of a schema means. Raise UnheldError if there is none."""
         given = place.schema[keyword]
         if not isinstance(given, str):
@@ -108,7 +108,7 @@ class References:
             at = f"{at}/{_escaped(name)}"
         return self._at(place.document, at, schema, uri, place.scope)
 
-    def _address(self, place: Place, given: str) -> tuple[str, str]:
+    def _address(self, place: SchemaPlace, given: str) -> tuple[str, str]:
         """Return the resource and the fragment that a reference names."""
         if given.startswith("#"):
             return place.resource, unquote(given[1:])
@@ -118,9 +118,9 @@ class References:
             uri, fragment = given, ""
         return uri, unquote(fragment)
 
-    def _at(self, document: str, pointer: str, schema: Any, above: str, scope: tuple[str, ...]) -> Place:
+    def _at(self, document: str, pointer: str, schema: Any, above: str, scope: tuple[str, ...]) -> SchemaPlace:
         uri = self._within.get((document, pointer), above)
-        return Place(document, pointer, schema, uri, scope if uri in scope else (*scope, uri))
+        return SchemaPlace(document, pointer, schema, uri, scope if uri in scope else (*scope, uri))
 
     def _read(self, document: str, schema: Any) -> None:
         """Enter the resources and names of a document."""

@@ -14,14 +14,16 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from refactx.decoding.matching import json_problem
-from refactx.server.references import Place, References, UnheldError
+from refactx.server.references import References, SchemaPlace, UnheldError
 
 TYPES = ("null", "boolean", "number", "string", "array", "object")
 FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"}
 """Those that are held. By JSON Schema's rules a format need not be checked, so others are left out."""
-MOST_WAYS, MOST_STEPS, CHECK = 300, 200_000, 40
-"""The most ways of a part; the most steps that are made for one schema, some seconds: a step compares two ways, and `CHECK` of
-them try a grammar."""
+MOST_WAYS, MOST_STEPS, CHECK, RULES = 300, 200_000, 40, 10
+"""The most ways of a part; the most steps that are made for one schema, some seconds: a step compares two ways, or reads
+`RULES` of their rules, and `CHECK` of them try a grammar."""
+LARGEST_SIZE = 2**31
+"""The largest size that a grammar takes: no text is as long."""
 MOST_NEAR = 40
 """The most ways to be as one schema of `oneOf` has it, and as no other one that has common values: the shortest ones."""
 DEEPEST = 60
@@ -35,7 +37,7 @@ class Claim(NamedTuple):
     holds: bool
 
 
-class Rule(NamedTuple):
+class SchemaRule(NamedTuple):
     """A rule for values of one type, that of its `kind`, see `_TYPE_OF`. `at`: the place of its keyword; `tells`: whether it
     says which parts are evaluated."""
 
@@ -45,17 +47,17 @@ class Rule(NamedTuple):
     tells: bool = True
 
 
-class Way(NamedTuple):
+class ValidWay(NamedTuple):
     """A way to be valid: one of some types, by all of some rules."""
 
     types: frozenset[str]
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[SchemaRule, ...] = ()
 
 
-class Ways(NamedTuple):
+class ValidWays(NamedTuple):
     """The ways to be valid; `missing`: why there are others, which cannot be held."""
 
-    ways: tuple[Way, ...]
+    ways: tuple[ValidWay, ...]
     missing: UnheldError | None = None
 
 
@@ -70,7 +72,7 @@ class Fields(NamedTuple):
 Part = frozenset[Claim]
 """What a part of a value has to be: all of some claims."""
 ANYTHING, NOTHING = Claim(0, True), Claim(0, False)
-EVERY, NONE = Ways((Way(frozenset(TYPES)),)), Ways(())
+EVERY, NONE = ValidWays((ValidWay(frozenset(TYPES)),)), ValidWays(())
 _TYPE_OF = {
     "string": ("minLength", "maxLength", "pattern", "format", "others"),
     "number": ("integer", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -81,12 +83,27 @@ TYPE_OF = {kind: type_ for type_, kinds in _TYPE_OF.items() for kind in kinds}
 _LOOP = "refers to itself with nothing between: what would be written has no end"
 _LITERAL = re.compile(r"\^([\w-]+)\$", re.ASCII)
 """A pattern of one name."""
+_CLASS = re.compile(r"\\.|\[(\^?)((?:\\.|[^\]\\])*)\]", re.DOTALL)
+_IN_CLASS = re.compile(r"(\\.)|^-|\[|&(?=&)|~(?=~)|(?<=.-)-", re.DOTALL)
+"""A class of characters, and what stands for itself in it by JSON Schema, but not by llguidance."""
+_SIZES = (
+    "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
+)  # fmt: skip
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_MAPS = (
+    "properties", "patternProperties", "dependentSchemas", "dependentRequired", "dependencies", "$defs", "definitions",
+)  # fmt: skip
 _OPPOSITE = {
     "minimum": "exclusiveMaximum", "exclusiveMaximum": "minimum",
     "maximum": "exclusiveMinimum", "exclusiveMinimum": "maximum",
     "minLength": "maxLength", "maxLength": "minLength", "minItems": "maxItems", "maxItems": "minItems",
     "minProperties": "maxProperties", "maxProperties": "minProperties",
 }  # fmt: skip
+
+
+def listed(value: Any) -> list[Any]:
+    """Return a value that may stand for a list of itself as a list."""
+    return value if isinstance(value, list) else [value]
 
 
 def type_of(value: Any) -> str:
@@ -115,13 +132,13 @@ def same_text(value: Any) -> str:
     return json.dumps(plain(value), sort_keys=True)
 
 
-class Reading:
+class SchemaReading:
     """The ways of the parts of some schemas. `without`: places and keywords that are taken as if they were not there."""
 
     def __init__(self, documents: Mapping[str, Any], without: Iterable[tuple[str, str]] = ()) -> None:
         self._references, self._without = References(documents), frozenset(without)
-        self._places, self._numbers = [Place("", "", True, "", ())], dict[tuple[str, str, tuple[str, ...]], int]()
-        self._known, self._open, self._steps = dict[Claim, Ways](), list[Claim](), 0
+        self._places, self._numbers = [SchemaPlace("", "", True, "", ())], dict[tuple[str, str, tuple[str, ...]], int]()
+        self._known, self._open, self._steps = dict[Claim, ValidWays](), list[Claim](), 0
 
     def root(self) -> Part:
         """Return what the whole document at "" asks for."""
@@ -141,11 +158,11 @@ class Reading:
         if self._steps > MOST_STEPS:
             raise UnheldError("#", "the schema", "takes too long to read: give a simpler one")
 
-    def ways_of(self, part: Part) -> Ways:
+    def ways_of(self, part: Part) -> ValidWays:
         """Return the ways of all claims of a part. Raises UnheldError."""
-        return self._all(sorted(part), max(part, default=ANYTHING))
+        return self._all(map(self.ways, sorted(part)), max(part, default=ANYTHING))
 
-    def _claim(self, place: Place, *, holds: bool = True) -> Claim:
+    def _claim(self, place: SchemaPlace, *, holds: bool = True) -> Claim:
         seen = set[str]()
         while True:
             if self._without and isinstance(place.schema, Mapping):
@@ -165,27 +182,26 @@ class Reading:
             self._places.append(place)
         return Claim(number, holds)
 
-    def _too_large(self, part: Part) -> UnheldError:
+    def too_large(self, part: Part) -> UnheldError:
+        """Return the error of a part with too many ways."""
         return UnheldError(self.place_of(part), "the schema", "has too many alternatives: give a simpler one")
 
-    def _both(self, first: Ways, second: Ways, at: Claim) -> Ways:
+    def _both(self, first: ValidWays, second: ValidWays, at: Claim) -> ValidWays:
         """Return the ways that are of both."""
-        found = [Way(types, one.rules + two.rules) for one in first.ways for two in second.ways
+        found = [ValidWay(types, one.rules + two.rules) for one in first.ways for two in second.ways
                  if (types := one.types & two.types)]  # fmt: skip
         found = [way for way in found if not _is_contradiction(way)]
-        self.spend(len(first.ways) * len(second.ways))
+        self.spend(len(first.ways) * len(second.ways) + sum(len(way.rules) for way in found) // RULES)
         if len(found) > MOST_WAYS:
-            raise self._too_large(frozenset([at]))
-        return Ways(tuple(found), first.missing or second.missing)
+            raise self.too_large(frozenset([at]))
+        return ValidWays(tuple(found), first.missing or second.missing)
 
-    def _either(self, all_: Iterable[Ways]) -> Ways:
-        listed = list(all_)
-        return Ways(
-            tuple(way for ways in listed for way in ways.ways),
-            next((ways.missing for ways in listed if ways.missing), None),
-        )
+    def _either(self, all_: Iterable[ValidWays]) -> ValidWays:
+        known = list(all_)
+        missing = next((ways.missing for ways in known if ways.missing), None)
+        return ValidWays(tuple(way for ways in known for way in ways.ways), missing)
 
-    def ways(self, claim: Claim) -> Ways:
+    def ways(self, claim: Claim) -> ValidWays:
         """Return the ways of a claim. Raise UnheldError if it refers to itself, or is no schema."""
         if claim in self._known:
             return self._known[claim]
@@ -201,10 +217,7 @@ class Reading:
         self._open.append(claim)
         assertions = (self._assertion(place, *one, claim) for one in _keywords(place))
         if claim.holds:
-            found = EVERY
-            for one in assertions:
-                found = self._both(found, one, claim)
-            found = self._evaluated(place, found)
+            found = self._evaluated(place, self._all(assertions, claim))
         else:
             late = [one for one in ("unevaluatedProperties", "unevaluatedItems") if one in place.schema]
             found = self._either([*assertions, *(self._lost(place, one) for one in late)])
@@ -213,45 +226,43 @@ class Reading:
         self._known[claim] = found
         return found
 
-    def _lost(self, place: Place, keyword: str) -> Ways:
-        said = (
-            "cannot be held where it must not be fulfilled, or together with the others: say what is meant without it"
-        )
-        return Ways((), UnheldError(place.name, keyword, said))
+    def _lost(self, place: SchemaPlace, keyword: str) -> ValidWays:
+        said = "cannot be held where it must not be met, or together with the others: say what is meant without it"
+        return ValidWays((), UnheldError(place.name, keyword, said))
 
-    def _within(self, place: Place, *steps: str | int, holds: bool = True) -> Claim:
+    def _within(self, place: SchemaPlace, *steps: str | int, holds: bool = True) -> Claim:
         return self._claim(self._references.part(place, *steps), holds=holds)
 
-    def _assertion(self, place: Place, keyword: str, value: Any, claim: Claim) -> Ways:
+    def _assertion(self, place: SchemaPlace, keyword: str, value: Any, claim: Claim) -> ValidWays:
         """Return the ways in which a keyword is fulfilled, or is not."""
         holds = claim.holds
         if keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
             return self.ways(self._claim(self._references.follow(place, keyword), holds=holds))
         if keyword in ("allOf", "anyOf"):
             parts = (self.ways(self._within(place, keyword, number, holds=holds)) for number in range(len(value)))
-            if (keyword == "allOf") != holds:
-                return self._either(parts)
-            found = EVERY
-            for one in parts:
-                found = self._both(found, one, claim)
-            return found
+            return self._all(parts, claim) if (keyword == "allOf") == holds else self._either(parts)
         if keyword == "not":
             return _untold(self.ways(self._within(place, keyword, holds=not holds)))
         if keyword == "oneOf":
             return self._one_of(place, value, claim)
         if keyword == "if":
+            given = (
+                (self.ways(self._within(place, "if", holds=met)), then)
+                for met, then in ((True, "then"), (False, "else"))
+            )
+            free = EVERY if holds else NONE
             return self._either(
                 self._both(
-                    self.ways(self._within(place, "if", holds=met)), self._optional(place, then, holds=holds), claim
+                    way, self.ways(self._within(place, then, holds=holds)) if then in place.schema else free, claim
                 )
-                for met, then in ((True, "then"), (False, "else"))
+                for way, then in given
             )
         if keyword in ("type", "enum"):
             of = _of_type if keyword == "type" else _of_values
             return of(value, place, holds=holds)
         if keyword in ("dependentSchemas", "dependentRequired"):
             return self._dependent(place, keyword, value, claim)
-        rule = Rule(keyword, value, place.name)
+        rule = SchemaRule(keyword, value, place.name)
         if keyword == "fields":
             rule = rule._replace(value=self._fields(place))
         elif keyword == "list":
@@ -261,21 +272,16 @@ class Reading:
         elif keyword == "propertyNames":
             rule = rule._replace(value=self._within(place, keyword))
         if holds:
-            return Ways((Way(frozenset(TYPES), (rule,)),))
+            return ValidWays((_way(TYPES, rule),))
         return self._opposite(place, rule)
 
-    def _optional(self, place: Place, keyword: str, *, holds: bool) -> Ways:
-        if keyword not in place.schema:
-            return EVERY if holds else NONE
-        return self.ways(self._within(place, keyword, holds=holds))
-
-    def _one_of(self, place: Place, value: Sequence[Any], claim: Claim) -> Ways:
+    def _one_of(self, place: SchemaPlace, value: Sequence[Any], claim: Claim) -> ValidWays:
         """Return the ways of which exactly one schema is fulfilled; if it must not be: none of them, or two."""
         yes, no = ([self._within(place, "oneOf", n, holds=one) for n in range(len(value))] for one in (True, False))
-        found = list[Ways]()
         if not claim.holds:
-            found += [self._all((yes[one], yes[two]), claim) for one, two in combinations(range(len(yes)), 2)]
-            return self._either([self._all(no, claim), *found])
+            two = (self._both(self.ways(one), self.ways(other), claim) for one, other in combinations(yes, 2))
+            return self._either([self._all(map(self.ways, no), claim), *two])
+        found = list[ValidWays]()
         for number, one in enumerate(yes):
             own = self.ways(one)
             for n, other in enumerate(yes):
@@ -283,14 +289,14 @@ class Reading:
                     own = self._both(own, self.ways(no[n]), claim)
                 if len(own.ways) > MOST_NEAR:
                     missing = own.missing or self._lost(place, "oneOf").missing
-                    own = Ways(tuple(sorted(own.ways, key=lambda way: len(way.rules))[:MOST_NEAR]), missing)
+                    own = ValidWays(tuple(sorted(own.ways, key=lambda way: len(way.rules))[:MOST_NEAR]), missing)
             found.append(own)
         return self._either(found)
 
-    def _all(self, claims: Iterable[Claim], at: Claim) -> Ways:
+    def _all(self, all_: Iterable[ValidWays], at: Claim) -> ValidWays:
         found = EVERY
-        for one in claims:
-            found = self._both(found, self.ways(one), at)
+        for one in all_:
+            found = self._both(found, one, at)
         return found
 
     def _apart(self, one: Claim, two: Claim, depth: int = 3) -> bool:
@@ -305,8 +311,8 @@ class Reading:
             for right in second.ways
         )
 
-    def _apart_as(self, type_: str, left: Way, right: Way, depth: int) -> bool:
-        both = Way(frozenset([type_]), left.rules + right.rules)
+    def _apart_as(self, type_: str, left: ValidWay, right: ValidWay, depth: int) -> bool:
+        both = ValidWay(frozenset([type_]), left.rules + right.rules)
         if _is_contradiction(both):
             return True
         if type_ != "object":
@@ -320,30 +326,25 @@ class Reading:
             for a, b in product(ours, theirs)
         )
 
-    def _dependent(self, place: Place, keyword: str, value: Mapping[str, Any], claim: Claim) -> Ways:
-        found, objects = EVERY, frozenset(["object"])
-        either = list[Ways]()
+    def _dependent(self, place: SchemaPlace, keyword: str, value: Mapping[str, Any], claim: Claim) -> ValidWays:
+        found, either = EVERY, list[ValidWays]()
         for name, needed in value.items():
-            there = Ways((Way(objects, (Rule("required", (name,)),)),))
+            given, absent = SchemaRule("required", (name,)), SchemaRule("forbidden", name)
+            there = ValidWays((_way(["object"], given),))
             if keyword == "dependentRequired":
-                met = Ways((Way(objects, (Rule("required", (name, *needed)),)),))
-                unmet = Ways(tuple(Way(objects, (Rule("required", (name,)), Rule("forbidden", one))) for one in needed))
+                met = ValidWays((_way(["object"], given, SchemaRule("required", tuple(needed))),))
+                unmet = ValidWays(tuple(_way(["object"], given, SchemaRule("forbidden", one)) for one in needed))
             else:
-                at = (
-                    ("dependencies",)
-                    if "dependencies" in place.schema and name in place.schema["dependencies"]
-                    else (keyword,)
-                )
+                at = "dependencies" if name in place.schema.get("dependencies", ()) else keyword
                 met, unmet = (
-                    self._both(there, self.ways(self._within(place, *at, name, holds=one)), claim)
+                    self._both(there, self.ways(self._within(place, at, name, holds=one)), claim)
                     for one in (True, False)
                 )
-            without = Ways((Way(frozenset(TYPES), (Rule("forbidden", name),)),))
-            found = self._both(found, self._either([without, met]), claim)
+            found = self._both(found, self._either([ValidWays((_way(TYPES, absent),)), met]), claim)
             either.append(unmet)
         return found if claim.holds else self._either(either)
 
-    def _fields(self, place: Place) -> Fields:
+    def _fields(self, place: SchemaPlace) -> Fields:
         names = {one: part_of(self._within(place, "properties", one)) for one in place.schema.get("properties", ())}
         patterns = dict[str, Claim]()
         for one in place.schema.get("patternProperties", ()):
@@ -351,73 +352,72 @@ class Reading:
             if literal := _LITERAL.fullmatch(one):
                 names[literal[1]] = part_of(claim, *names.get(literal[1], ()))
                 continue
-            patterns[one] = claim
             check_pattern(one, place.name, "patternProperties")
+            patterns[grammar_pattern(one)] = claim
         rest = self._within(place, "additionalProperties") if "additionalProperties" in place.schema else None
         return Fields(names, patterns, rest)
 
-    def _list(self, place: Place) -> tuple[tuple[Claim, ...], Claim | None]:
+    def _list(self, place: SchemaPlace) -> tuple[tuple[Claim, ...], Claim | None]:
         schema, items = place.schema, place.schema.get("items")
         key = "items" if isinstance(items, list) else "prefixItems"
         first = tuple(self._within(place, key, number) for number in range(len(schema.get(key, ()))))
         rest = "additionalItems" if key == "items" else "items"
         return first, self._within(place, rest) if rest in schema else None
 
-    def _opposite(self, place: Place, rule: Rule) -> Ways:
+    def _opposite(self, place: SchemaPlace, rule: SchemaRule) -> ValidWays:
         """Return the ways in which a rule does not hold."""
-        kind, value, of = rule.kind, rule.value, frozenset([TYPE_OF[rule.kind]])
+        kind, value, of = rule.kind, rule.value, [TYPE_OF[rule.kind]]
         if kind in _OPPOSITE:
-            opposite = _OPPOSITE[kind]
-            if opposite.startswith("exclusive") or kind.startswith("exclusive"):
-                return Ways((Way(of, (Rule(opposite, value),)),))
-            value += 1 if opposite.startswith("min") else -1
-            return Ways((Way(of, (Rule(opposite, value),)),) if value >= 0 else ())
+            other = _OPPOSITE[kind]
+            if "exclusive" not in other + kind:
+                value += 1 if other.startswith("min") else -1
+                if value < 0:
+                    return NONE
+            return ValidWays((_way(of, SchemaRule(other, value)),))
         if kind == "required":
-            return Ways(tuple(Way(of, (Rule("forbidden", name),)) for name in value))
+            return ValidWays(tuple(_way(of, SchemaRule("forbidden", name)) for name in value))
         if kind == "format":  # it need not be checked
             return NONE
         if kind == "fields":
+            named = [(name, opposite(one)) for name, part in value.names.items() for one in sorted(part)]
             found = [
-                Way(of, (Rule("required", (name,)), Rule("fields", Fields({name: part_of(_not(one))}, {}, None))))
-                for name, part in value.names.items()
-                for one in sorted(part)
+                _way(of, SchemaRule("required", (name,)), SchemaRule("fields", Fields({name: part_of(one)}, {}, None)))
+                for name, one in named
             ]
             more = value.patterns or value.rest not in (None, ANYTHING)
-            return Ways(tuple(found), self._lost(place, "additionalProperties").missing if more else None)
+            return ValidWays(tuple(found), self._lost(place, "additionalProperties").missing if more else None)
         if kind == "list":
             first, rest = value
-            each = (*first, *(() if rest is None else (rest,)))
-            return Ways(tuple(
-                Way(of, (Rule("minItems", n + 1), Rule("list", ((*[ANYTHING] * n, _not(one)), None), place.name)))
-                for n, one in enumerate(each)
-            ))  # fmt: skip
+            each = enumerate((*first, *(() if rest is None else (rest,))))
+            at = [(n, SchemaRule("list", ((*[ANYTHING] * n, opposite(one)), None), place.name)) for n, one in each]
+            return ValidWays(tuple(_way(of, SchemaRule("minItems", n + 1), rule) for n, rule in at))
         if kind == "contains":
             claim, low, high = value
-            ways = [Way(of, (Rule("contains", (claim, 0, low - 1)),))] if low else []
-            ways += [] if high is None else [Way(of, (Rule("contains", (claim, high + 1, None)),))]
-            return Ways(tuple(ways))
+            sizes = [(0, low - 1)] if low else []
+            sizes += [] if high is None else [(high + 1, None)]
+            return ValidWays(tuple(_way(of, SchemaRule("contains", (claim, *size))) for size in sizes))
         return self._lost(place, kind)
 
-    def _evaluated(self, place: Place, found: Ways) -> Ways:
+    def _evaluated(self, place: SchemaPlace, found: ValidWays) -> ValidWays:
         """Return the ways with rules for the parts that no other rule of them evaluates."""
         for keyword in ("unevaluatedProperties", "unevaluatedItems"):
             if keyword not in place.schema:
                 continue
-            rest, ways = self._within(place, keyword), list[Way]()
+            rest, ways = self._within(place, keyword), list[ValidWay]()
             for way in found.ways:
                 if keyword == "unevaluatedItems":
                     lists = [rule.value for rule in way.rules if rule.kind == "list" and rule.tells]
                     most = max((len(first) for first, _ in lists), default=0)
                     is_all = any(one is not None for _, one in lists)
-                    rule = Rule("list", ((ANYTHING,) * most, ANYTHING if is_all else rest))
+                    rule = SchemaRule("list", ((ANYTHING,) * most, ANYTHING if is_all else rest))
                 else:
                     fields = [rule.value for rule in way.rules if rule.kind == "fields" and rule.tells]
                     names = dict.fromkeys((name for one in fields for name in one.names), part_of())
                     patterns = dict.fromkeys((name for one in fields for name in one.patterns), ANYTHING)
                     is_all = any(one.rest is not None for one in fields)
-                    rule = Rule("fields", Fields(names, patterns, ANYTHING if is_all else rest))
-                ways.append(Way(way.types, (*way.rules, rule)))
-            found = Ways(tuple(ways), found.missing)
+                    rule = SchemaRule("fields", Fields(names, patterns, ANYTHING if is_all else rest))
+                ways.append(ValidWay(way.types, (*way.rules, rule)))
+            found = ValidWays(tuple(ways), found.missing)
         return found
 
 
@@ -431,9 +431,29 @@ def part_of(*claims: Claim | None) -> Part:
     return frozenset([NOTHING]) if NOTHING in found else found
 
 
+def grammar_pattern(pattern: str) -> str:
+    r"""Return a pattern of JSON Schema in the syntax of llguidance, which reads the one of Rust.
+
+    A class with all control characters takes an escaped quote and backslash there, which it may not have. So none has NUL.
+
+    >>> print(grammar_pattern(r'^[^"]+[a[&&]$'))
+    ^[^\x00"]+[a\[\&&]$
+    """
+
+    def written(found: re.Match[str]) -> str:
+        if found[2] is None:
+            return found[0]
+        if not found[2]:
+            return r"[^\x00]" if found[1] else r"[^\s\S]"
+        body = _IN_CLASS.sub(lambda one: one[1] or f"\\{one[0]}", found[2])
+        return rf"[^\x00{body}]" if found[1] else f"[{body}]".replace(r"\x00-", r"\x01-").replace(r"\u0000-", r"\x01-")
+
+    return _CLASS.sub(written, pattern)
+
+
 def check_pattern(pattern: str, place: str, keyword: str) -> None:
     """Raise UnheldError for a pattern that no grammar has."""
-    problem = json_problem(json.dumps({"type": "string", "pattern": pattern}))
+    problem = json_problem(json.dumps({"type": "string", "pattern": grammar_pattern(pattern)}))
     if problem and not problem.startswith("Unsatisfiable"):
         said = (
             f"has {pattern[:80]!r}, which cannot be held: write one that does not look ahead or back, or repeat a group"
@@ -441,16 +461,21 @@ def check_pattern(pattern: str, place: str, keyword: str) -> None:
         raise UnheldError(place, keyword, said)
 
 
-def _not(claim: Claim) -> Claim:
+def opposite(claim: Claim) -> Claim:
+    """Return the claim that holds where another one does not."""
     return claim._replace(holds=not claim.holds)
 
 
-def _untold(found: Ways) -> Ways:
-    ways = (Way(way.types, tuple(one._replace(tells=False) for one in way.rules)) for way in found.ways)
-    return Ways(tuple(ways), found.missing)
+def _way(types: Iterable[str], *rules: SchemaRule) -> ValidWay:
+    return ValidWay(frozenset(types), rules)
 
 
-def _is_contradiction(way: Way) -> bool:
+def _untold(found: ValidWays) -> ValidWays:
+    ways = (ValidWay(way.types, tuple(one._replace(tells=False) for one in way.rules)) for way in found.ways)
+    return ValidWays(tuple(ways), found.missing)
+
+
+def _is_contradiction(way: ValidWay) -> bool:
     """Return whether it is plain that no value is as a way has it."""
     values = [rule.value for rule in way.rules if rule.kind == "enum"]
     if len(values) > 1 and not set.intersection(*map(set, values)):
@@ -466,10 +491,10 @@ def _is_contradiction(way: Way) -> bool:
     return not needed.isdisjoint(rule.value for rule in way.rules if rule.kind == "forbidden")
 
 
-def bounds(rules: Iterable[Rule], kind: str) -> tuple[Any, bool] | None:
+def bounds(rules: Iterable[SchemaRule], kind: str) -> tuple[Any, bool] | None:
     """Return the bound of numbers by some rules, and whether it is no number itself. `kind`: minimum or maximum.
 
-    >>> bounds([Rule("minimum", 1), Rule("exclusiveMinimum", 1)], "minimum")
+    >>> bounds([SchemaRule("minimum", 1), SchemaRule("exclusiveMinimum", 1)], "minimum")
     (1, True)
     """
     other = f"exclusiveM{kind[1:]}"
@@ -479,59 +504,46 @@ def bounds(rules: Iterable[Rule], kind: str) -> tuple[Any, bool] | None:
     return max(found) if kind == "minimum" else min(found, key=lambda one: (one[0], not one[1]))
 
 
-def _of_type(names: Sequence[str], place: Place, *, holds: bool) -> Ways:
+def _of_type(names: Sequence[str], place: SchemaPlace, *, holds: bool) -> ValidWays:
     types = frozenset("number" if one == "integer" else one for one in names)
     only_integers = "integer" in names and "number" not in names
     if holds:
-        return Ways((Way(types, (Rule("integer", True),) if only_integers else ()),))
+        return ValidWays((_way(types, *([SchemaRule("integer", True)] if only_integers else [])),))
     said = "cannot be held where it must not be one: name the types that there may be"
     missing = UnheldError(place.name, "type", said) if only_integers else None
     rest = frozenset(TYPES) - types
-    return Ways((Way(rest),) if rest else (), missing)
+    return ValidWays((_way(rest),) if rest else (), missing)
 
 
-def _of_values(values: Sequence[Any], place: Place, *, holds: bool) -> Ways:
+def _of_values(values: Sequence[Any], place: SchemaPlace, *, holds: bool) -> ValidWays:
     """Return the ways to be one of some values, or none of them."""
     by_type: dict[str, dict[str, Any]] = {}
     for value in values:
         by_type.setdefault(type_of(value), {}).setdefault(same_text(value), value)
     if holds:
         known = {text: value for found in by_type.values() for text, value in found.items()}
-        return Ways((Way(frozenset(by_type), (Rule("enum", known),)),) if known else ())
+        return ValidWays((_way(by_type, SchemaRule("enum", known)),) if known else ())
     free = frozenset(TYPES) - by_type.keys()
-    ways, missing = [Way(free)] if free else [], None
+    ways, missing = [_way(free)] if free else [], None
     if len(by_type.get("boolean", ())) == 1:
         other = False in by_type["boolean"].values()
-        ways.append(Way(frozenset(["boolean"]), (Rule("enum", {same_text(other): other}),)))
+        ways.append(_way(["boolean"], SchemaRule("enum", {same_text(other): other})))
     if "string" in by_type:
-        ways.append(Way(frozenset(["string"]), (Rule("others", frozenset(by_type["string"].values()), place.name),)))
+        ways.append(_way(["string"], SchemaRule("others", frozenset(by_type["string"].values()), place.name)))
     if "number" in by_type:
         ordered = sorted(by_type["number"].values())
         for low, high in zip((None, *ordered), (*ordered, None), strict=True):
-            rules = [Rule("exclusiveMinimum", low)] if low is not None else []
-            rules += [Rule("exclusiveMaximum", high)] if high is not None else []
-            ways.append(Way(frozenset(["number"]), tuple(rules)))
+            rules = [SchemaRule("exclusiveMinimum", low)] if low is not None else []
+            rules += [SchemaRule("exclusiveMaximum", high)] if high is not None else []
+            ways.append(_way(["number"], *rules))
     for type_, word in (("array", "Items"), ("object", "Properties")):
         sizes = [len(value) for value in by_type.get(type_, {}).values()]
         if sizes:
-            ways.append(Way(frozenset([type_]), (Rule(f"min{word}", max(sizes) + 1),)))
-            ways += [Way(frozenset([type_]), (Rule(f"max{word}", min(sizes) - 1),))] if min(sizes) else []
+            ways.append(_way([type_], SchemaRule(f"min{word}", max(sizes) + 1)))
+            ways += [_way([type_], SchemaRule(f"max{word}", min(sizes) - 1))] if min(sizes) else []
             said = "has lists or objects that must not be: name other types or sizes"
             missing = UnheldError(place.name, "const" if "const" in place.schema else "enum", said)
-    return Ways(tuple(ways), missing)
-
-
-_SIZES = (
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-    "minProperties",
-    "maxProperties",
-    "minContains",
-    "maxContains",
-)
-_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+    return ValidWays(tuple(ways), missing)
 
 
 def _is_number(value: Any) -> bool:
@@ -542,15 +554,6 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
-_MAPS = (
-    "properties",
-    "patternProperties",
-    "dependentSchemas",
-    "dependentRequired",
-    "dependencies",
-    "$defs",
-    "definitions",
-)
 _WANTED: tuple[tuple[tuple[str, ...], Any, str], ...] = (
     (_SIZES, lambda one: _is_number(one) and one >= 0 and int(one) == one, "an integer of 0 or more"),
     (_BOUNDS[:2], _is_number, "a number"),
@@ -565,20 +568,13 @@ _WANTED: tuple[tuple[tuple[str, ...], Any, str], ...] = (
     (_MAPS, lambda one: isinstance(one, Mapping), "an object"),
     (
         ("type",),
-        lambda one: (
-            all(
-                isinstance(name, str) and name in (*TYPES, "integer")
-                for name in ([one] if isinstance(one, str) else one)
-            )
-            if isinstance(one, str | list)
-            else False
-        ),
+        lambda one: _is_texts(listed(one)) and {*TYPES, "integer"}.issuperset(listed(one)),
         f"one or a list of {', '.join(TYPES)} and integer",
     ),
 )
 
 
-def _keywords(place: Place) -> Iterator[tuple[str, Any]]:
+def _keywords(place: SchemaPlace) -> Iterator[tuple[str, Any]]:
     """Yield what a schema says in some keywords of its own, each in one form for all drafts. Raise UnheldError for values that
     they cannot have."""
     schema = place.schema
@@ -588,7 +584,7 @@ def _keywords(place: Place) -> Iterator[tuple[str, Any]]:
                 raise UnheldError(place.name, one, f"has to be {wanted}", is_wrong=True)
     yield from ((one, schema[one]) for one in ("$ref", "$dynamicRef", "$recursiveRef") if one in schema)
     if "type" in schema:
-        yield "type", [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+        yield "type", listed(schema["type"])
     yield from (("enum", schema[one] if one == "enum" else [schema[one]]) for one in ("enum", "const") if one in schema)
     for bound in ("minimum", "maximum"):
         exclusive = f"exclusiveM{bound[1:]}"
@@ -596,7 +592,7 @@ def _keywords(place: Place) -> Iterator[tuple[str, Any]]:
             yield (exclusive if schema.get(exclusive) is True else bound), schema[bound]
         if not isinstance(schema.get(exclusive, True), bool):
             yield exclusive, schema[exclusive]
-    yield from ((one, int(schema[one])) for one in _SIZES[:6] if one in schema)
+    yield from ((one, min(int(schema[one]), LARGEST_SIZE)) for one in _SIZES[:6] if one in schema)
     yield from ((one, schema[one]) for one in ("multipleOf", "pattern") if one in schema)
     if schema.get("format") in FORMATS:
         yield "format", schema["format"]

@@ -22,11 +22,13 @@ from refactx.server.schemas import (
     Claim,
     Fields,
     Part,
-    Reading,
-    Rule,
-    Way,
+    SchemaReading,
+    SchemaRule,
+    ValidWay,
     bounds,
     check_pattern,
+    grammar_pattern,
+    opposite,
     part_of,
     same_text,
     type_of,
@@ -38,7 +40,7 @@ MOST_VALUES, LONGEST_OTHERS = 300, 20_000
 """The most lists of values that are all different; the most characters of a pattern of texts that are none of some."""
 
 
-class Shape(NamedTuple):
+class ValueShape(NamedTuple):
     """Values of one type, in keywords of a grammar, and their parts. `values`: all of them, where they are few."""
 
     keywords: Mapping[str, Any]
@@ -61,20 +63,20 @@ def held(
 ) -> dict[str, Any]:
     """Return the schema at "" in keywords of a grammar. `documents`: by their addresses, as in `References`.
 
-    `is_closed`: objects have the properties that are named alone, where nothing is said of others; `without`: as in `Reading`.
-    Raises UnheldError.
+    `is_closed`: objects have the properties that are named alone, where nothing is said of others; `without`: as in
+    `SchemaReading`. Raises UnheldError.
 
     >>> held({"": {"not": {"type": ["null", "boolean", "number", "array", "object"]}}})
     {'type': 'string'}
     """
-    return _Shapes(Reading(documents, without), is_closed=is_closed).schema()
+    return _ValueShapes(SchemaReading(documents, without), is_closed=is_closed).schema()
 
 
 def others(texts: Iterable[str]) -> str | None:
-    """Return a pattern of the strings that are none of some; None if it would be too long.
+    """Return a pattern of the strings that are none of some; None if it would be too long. For NUL see `grammar_pattern`.
 
     >>> others(["a"])
-    '^(?:|[^\\\\x{61}](?s:.)*|\\\\x{61}(?s:.)+)$'
+    '^(?:|[^\\\\x00\\\\x{61}](?s:.)*|\\\\x{61}(?s:.)+)$'
     """
     known, after = set(texts), dict[str, set[str]]()
     for text in known:
@@ -90,16 +92,16 @@ def others(texts: Iterable[str]) -> str | None:
     parts = list[str]()
     for begun, following in sorted(after.items()):
         parts += [] if begun in known else [coded(begun)]
-        parts.append(coded(begun) + (f"[^{coded(sorted(following))}](?s:.)*" if following else "(?s:.)+"))
+        parts.append(coded(begun) + (f"[^\\x00{coded(sorted(following))}](?s:.)*" if following else "(?s:.)+"))
     return f"^(?:{'|'.join(parts)})$"
 
 
-class _Shapes:
+class _ValueShapes:
     """The shapes of the parts of a schema."""
 
-    def __init__(self, reading: Reading, *, is_closed: bool) -> None:
+    def __init__(self, reading: SchemaReading, *, is_closed: bool) -> None:
         self._reading, self._is_closed = reading, is_closed
-        self._shapes, self._missing = dict[Part, list[Shape]](), dict[Part, UnheldError]()
+        self._shapes, self._missing = dict[Part, list[ValueShape]](), dict[Part, UnheldError]()
         self._names, self._full = dict[Part, str](), set[Part]()
 
     def schema(self) -> dict[str, Any]:
@@ -136,7 +138,7 @@ class _Shapes:
             size = len(self._full)
             self._full |= {part for part in parts if any(map(self._has_value, self._shapes[part]))}
 
-    def _has_value(self, shape: Shape) -> bool:
+    def _has_value(self, shape: ValueShape) -> bool:
         more = shape.keywords.get("minProperties", 0) > len(shape.keywords.get("required", ()))
         others_ = [*shape.patterns.values(), *(() if shape.rest is None else (shape.rest,))]
         return self._full.issuperset(_needed(shape)) and (not more or any(one in self._full for one in others_))
@@ -172,7 +174,7 @@ class _Shapes:
             return self._written(part)
         return {"$ref": f"#/$defs/{self._names.setdefault(part, f'p{len(self._names)}')}"}
 
-    def _schema_of(self, shape: Shape) -> dict[str, Any]:
+    def _schema_of(self, shape: ValueShape) -> dict[str, Any]:
         found = dict(shape.keywords)
         if found.get("type") == "object":
             found["properties"] = {name: self._reference(part) for name, part in shape.properties.items()}
@@ -194,35 +196,33 @@ class _Shapes:
 
     # Shapes
 
-    def _shapes_of(self, part: Part) -> list[Shape]:
+    def _shapes_of(self, part: Part) -> list[ValueShape]:
         if not part:
-            return [Shape({})]
-        ways, found = self._reading.ways_of(part), list[Shape]()
+            return [ValueShape({})]
+        ways, found = self._reading.ways_of(part), list[ValueShape]()
         if ways.missing is not None:
             self._missing[part] = ways.missing
         for way in ways.ways:
             listed = [rule.value for rule in way.rules if rule.kind == "enum"]
             if listed:
                 values = [value for value in listed[0].values() if self._is_by(way, value)]
-                found += [Shape({"enum": values}, values)] if values else []
+                found += [ValueShape({"enum": values}, values)] if values else []
                 continue
             for type_ in TYPES:
                 if type_ in way.types:
                     rules = [rule for rule in way.rules if TYPE_OF[rule.kind] == type_]
                     found += [one for one in self._of_type(part, type_, rules) if one not in found]
             if len(found) > MOST_SHAPES:
-                raise UnheldError(
-                    self._reading.place_of(part), "the schema", "has too many alternatives: give a simpler one"
-                )
+                raise self._reading.too_large(part)
         return found
 
-    def _of_type(self, part: Part, type_: str, rules: Sequence[Rule]) -> list[Shape]:
+    def _of_type(self, part: Part, type_: str, rules: Sequence[SchemaRule]) -> list[ValueShape]:
         if type_ in ("null", "boolean"):
-            return [Shape({"type": type_}, [None] if type_ == "null" else [False, True])]
+            return [ValueShape({"type": type_}, [None] if type_ == "null" else [False, True])]
         makers = {"number": self._number, "string": self._string, "array": self._arrays, "object": self._objects}
         return makers[type_](part, rules)
 
-    def _number(self, part: Part, rules: Sequence[Rule]) -> list[Shape]:
+    def _number(self, part: Part, rules: Sequence[SchemaRule]) -> list[ValueShape]:
         found: dict[str, Any] = {"type": "integer" if any(rule.kind == "integer" for rule in rules) else "number"}
         steps = [rule.value for rule in rules if rule.kind == "multipleOf"]
         step = Fraction(1) if found["type"] == "integer" else None
@@ -244,22 +244,22 @@ class _Shapes:
                 return []
             found |= _inner_ends(found)
         if steps:
-            found |= _joined("multipleOf", steps, found["type"])
+            found |= _joined(found["type"], multipleOf=steps)
             if json_problem(json.dumps(found)):
                 said = "has too many digits, or no number: give a simpler step"
                 return self._not_held(part, _unheld(rules, ("multipleOf",), said))
-        return [Shape(found)]
+        return [ValueShape(found)]
 
-    def _not_held(self, part: Part, why: UnheldError) -> list[Shape]:
+    def _not_held(self, part: Part, why: UnheldError) -> list[ValueShape]:
         """Note why there are values of a part that cannot be held."""
         self._missing.setdefault(part, why)
         return []
 
-    def _string(self, part: Part, rules: Sequence[Rule]) -> list[Shape]:
+    def _string(self, part: Part, rules: Sequence[SchemaRule]) -> list[ValueShape]:
         found: dict[str, Any] = {"type": "string", **_sizes(rules, "Length")}
         if found.get("minLength", 0) > found.get("maxLength", EXACT):
             return []
-        patterns = list(dict.fromkeys(rule.value for rule in rules if rule.kind == "pattern"))
+        patterns = list(dict.fromkeys(grammar_pattern(rule.value) for rule in rules if rule.kind == "pattern"))
         formats = list(dict.fromkeys(rule.value for rule in rules if rule.kind == "format"))
         texts = {text for rule in rules if rule.kind == "others" for text in rule.value}
         if texts:
@@ -268,9 +268,7 @@ class _Shapes:
                 said = "has too many texts that it must not be: name those that there may be"
                 return self._not_held(part, _unheld(rules, ("others",), said))
             patterns.append(other)
-        found |= _joined("pattern", patterns, "string")
-        more = _joined("format", formats, "string")
-        found |= more if "allOf" not in more else {**more, "allOf": [*found.get("allOf", ()), *more["allOf"]]}
+        found |= _joined("string", pattern=patterns, format=formats)
         self._reading.spend(CHECK if patterns or formats else 1)
         problem = json_problem(json.dumps(found)) if patterns or formats else ""
         if problem and not problem.startswith("Unsatisfiable"):
@@ -279,9 +277,9 @@ class _Shapes:
                     check_pattern(rule.value, rule.at, "pattern")
             said = "is too large together with the others: give a simpler one"
             return self._not_held(part, _unheld(rules, ("pattern", "format", "others"), said))
-        return [] if problem else [Shape(found)]
+        return [] if problem else [ValueShape(found)]
 
-    def _arrays(self, part: Part, rules: Sequence[Rule]) -> list[Shape]:
+    def _arrays(self, part: Part, rules: Sequence[SchemaRule]) -> list[ValueShape]:
         lists = [rule.value for rule in rules if rule.kind == "list"]
         sizes = _sizes(rules, "Items")
         size, tail = max((len(first) for first, _ in lists), default=0), part_of(*(rest for _, rest in lists))
@@ -293,7 +291,7 @@ class _Shapes:
             if len(plans) > MOST_SHAPES or max(low, high or 0) > MOST_SHAPES:
                 said = "has too many items: give fewer"
                 return self._not_held(part, _unheld(rules, ("contains",), said))
-        found, most = list[Shape](), sizes.get("maxItems")
+        found, most = list[ValueShape](), sizes.get("maxItems")
         for first, rest, least in plans:
             if most is not None and least > most:
                 continue
@@ -303,18 +301,18 @@ class _Shapes:
                 continue
             ends = {"minItems": least} if least else {}
             ends |= {} if most is None else {"maxItems": most}
-            found.append(Shape({"type": "array", **ends}, items=first[:most], tail=rest))
+            found.append(ValueShape({"type": "array", **ends}, items=first[:most], tail=rest))
         return found
 
     def _different(
         self, part: Part, items: Sequence[Part], rest: Part, ends: tuple[int, int | None], at: str
-    ) -> list[Shape]:
+    ) -> list[ValueShape]:
         """Return the shape of lists whose items are all different, where there are few values."""
         least, most = ends
         if NOTHING in rest:
             most = min(len(items), len(items) if most is None else most)
         if most is not None and most <= 1:
-            return [Shape({"type": "array", "minItems": least, "maxItems": most}, items=items[:most], tail=rest)]
+            return [ValueShape({"type": "array", "minItems": least, "maxItems": most}, items=items[:most], tail=rest)]
         values = [self._values_of(one) for one in (*items, rest)[: most if most is not None else None]]
         known = [one for one in values if one is not None]
         if len(known) < len(values):
@@ -329,7 +327,7 @@ class _Shapes:
             if is_whole:
                 break
         lists = [one for level in (levels if is_whole else levels[:-1])[least:] for one in level]
-        return [Shape({"enum": lists}, lists)] if lists else []
+        return [ValueShape({"enum": lists}, lists)] if lists else []
 
     def _values_of(self, part: Part) -> list[Any] | None:
         """Return the values of a part; None if they may be many."""
@@ -339,7 +337,7 @@ class _Shapes:
         values = {same_text(one): one for shape in self._shapes_of(part) for one in shape.values or ()}
         return list(values.values())
 
-    def _objects(self, part: Part, rules: Sequence[Rule]) -> list[Shape]:
+    def _objects(self, part: Part, rules: Sequence[SchemaRule]) -> list[ValueShape]:
         fields: list[Fields] = [rule.value for rule in rules if rule.kind == "fields"]
         needed = list(dict.fromkeys(name for rule in rules if rule.kind == "required" for name in rule.value))
         refused = {rule.value for rule in rules if rule.kind == "forbidden"}
@@ -357,13 +355,28 @@ class _Shapes:
             rest = part_of(NOTHING)
         if any(NOTHING in properties[name] for name in needed):
             return []
-        return _sized(
-            Shape({"type": "object", "required": needed}, None, properties, patterns, rest), _sizes(rules, "Properties")
+        if self._narrows(patterns, properties):
+            patterns, rest = {}, part_of(NOTHING)
+        whole = ValueShape({"type": "object", "required": needed}, None, properties, patterns, rest)
+        found = _sized(whole, _sizes(rules, "Properties"))
+        held_ = [one for one in found if one.keywords.get("minProperties", 0) <= len(one.keywords["required"]) + 1]
+        if len(held_) < len(found):
+            said = "cannot be held, since a text may have one name twice: name more properties, or leave it out"
+            self._not_held(part, _unheld(rules, ("minProperties",), said))
+        return held_
+
+    def _narrows(self, patterns: Mapping[str, Part], properties: Mapping[str, Part]) -> bool:
+        """Return whether a pattern asks more of a property than is asked of it: one of several patterns, or of a name alone."""
+        return any(
+            not part <= of and NOTHING not in of and self._matches(pattern, name)
+            for pattern, part in patterns.items()
+            for name, of in properties.items()
         )
 
     def _matches(self, pattern: str, text: str) -> bool:
         self._reading.spend(CHECK)
-        return json_takes(json.dumps({"type": "string", "pattern": pattern}), json.dumps(text, ensure_ascii=False))
+        schema = {"type": "string", "pattern": grammar_pattern(pattern)}
+        return json_takes(json.dumps(schema), json.dumps(text, ensure_ascii=False))
 
     def _have_common_names(self, one: str, two: str) -> bool:
         self._reading.spend(CHECK)
@@ -421,13 +434,13 @@ class _Shapes:
     def _is_by_part(self, part: Part, value: Any) -> bool:
         return any(self._is_by(way, value) for way in self._reading.ways_of(part).ways)
 
-    def _is_by(self, way: Way, value: Any) -> bool:
+    def _is_by(self, way: ValidWay, value: Any) -> bool:
         """Return whether a value is as a way has it."""
         type_ = type_of(value)
         of = [rule for rule in way.rules if rule.kind == "enum" or TYPE_OF[rule.kind] == type_]
         return type_ in way.types and all(self._is_right(rule, value) for rule in of)
 
-    def _is_right(self, rule: Rule, value: Any) -> bool:
+    def _is_right(self, rule: SchemaRule, value: Any) -> bool:
         kind, said = rule.kind, rule.value
         if kind.endswith(("Length", "Items", "Properties")) and kind[:3] in ("min", "max"):
             return bool(len(value) >= said if kind[:3] == "min" else len(value) <= said)
@@ -444,10 +457,7 @@ class _Shapes:
             return all(self._is_by_part(part_of(claim), one) for claim, one in zip(each, value, strict=True))
         if kind == "contains":
             claim, low, high = said
-            yes, no = (
-                sum(self._is_by_part(part_of(one), item) for item in value)
-                for one in (claim, claim._replace(holds=not claim.holds))
-            )
+            yes, no = (sum(self._is_by_part(part_of(one), item) for item in value) for one in (claim, opposite(claim)))
             return yes >= low and (high is None or len(value) - no <= high)
         if kind == "uniqueItems":
             return len(set(map(same_text, value))) == len(value)
@@ -460,13 +470,13 @@ class _Shapes:
         return kind == "format" or (value not in said if kind == "others" else self._matches(said, value))
 
 
-def _unheld(rules: Iterable[Rule], kinds: Sequence[str], said: str) -> UnheldError:
+def _unheld(rules: Iterable[SchemaRule], kinds: Sequence[str], said: str) -> UnheldError:
     """Return the error of the first rule of some kinds."""
     rule = next(one for one in rules if one.kind in kinds)
     return UnheldError(rule.at, "enum" if rule.kind == "others" else rule.kind, said)
 
 
-def _needed(shape: Shape) -> list[Part]:
+def _needed(shape: ValueShape) -> list[Part]:
     """Return the parts that all values of a shape have."""
     items = [*shape.items, *([] if shape.tail is None else [shape.tail])]
     least = shape.keywords.get("minItems", 0)
@@ -485,15 +495,14 @@ def _has_other_names(names: Iterable[str], patterns: Mapping[str, Any], *, has_r
     return json_takes(json.dumps(schema), '{"', begun=True)
 
 
-def _joined(keyword: str, values: Sequence[Any], type_: str) -> dict[str, Any]:
-    """Return keywords that say one thing of several values."""
-    if not values:
-        return {}
-    more = {"allOf": [{"type": type_, keyword: one} for one in values[1:]]} if len(values) > 1 else {}
-    return {keyword: values[0], **more}
+def _joined(type_: str, **values: Sequence[Any]) -> dict[str, Any]:
+    """Return keywords that say each of their values."""
+    first = {keyword: said[0] for keyword, said in values.items() if said}
+    more = [{"type": type_, keyword: one} for keyword, said in values.items() for one in said[1:]]
+    return first | ({"allOf": more} if more else {})
 
 
-def _sizes(rules: Iterable[Rule], of: str) -> dict[str, int]:
+def _sizes(rules: Iterable[SchemaRule], of: str) -> dict[str, int]:
     """Return the bounds of a size. `of`: Length, Items or Properties."""
     low = [rule.value for rule in rules if rule.kind == f"min{of}"]
     high = [rule.value for rule in rules if rule.kind == f"max{of}"]
@@ -549,7 +558,6 @@ _Plan = tuple[list[Part], Part, int]
 def _containing(plan: _Plan, claim: Claim, low: int, high: int | None) -> Iterator[_Plan]:
     """Yield plans of lists with at least `low` and at most `high` items as a claim has them: those stand side by side."""
     items, tail, least = plan
-    opposite = claim._replace(holds=not claim.holds)
     if high is not None and high < low:
         return
     for start in range(len(items) + 1 if low or high is not None else 1):
@@ -559,13 +567,14 @@ def _containing(plan: _Plan, claim: Claim, low: int, high: int | None) -> Iterat
             if start <= n < start + low:
                 first[n] = part_of(*part, claim)
             elif high is not None and not start <= n < start + high:
-                first[n] = part_of(*part, opposite)
-        yield first, tail if high is None else part_of(*tail, opposite), max(least, start + low if low else 0)
+                first[n] = part_of(*part, opposite(claim))
+        yield first, tail if high is None else part_of(*tail, opposite(claim)), max(least, start + low if low else 0)
 
 
-def _regex(rules: Sequence[Rule]) -> str | None:
+def _regex(rules: Sequence[SchemaRule]) -> str | None:
     """Return a pattern of strings by some rules; empty for any string, None if one pattern does not say it."""
-    patterns, sizes = [rule.value for rule in rules if rule.kind == "pattern"], _sizes(rules, "Length")
+    patterns = [grammar_pattern(rule.value) for rule in rules if rule.kind == "pattern"]
+    sizes = _sizes(rules, "Length")
     texts = [others(rule.value) for rule in rules if rule.kind == "others"]
     found = [*patterns, *texts]
     if sizes:
@@ -573,7 +582,7 @@ def _regex(rules: Sequence[Rule]) -> str | None:
     return (found[0] if found else "") if len(found) < 2 else None
 
 
-def _sized(shape: Shape, sizes: Mapping[str, int]) -> list[Shape]:
+def _sized(shape: ValueShape, sizes: Mapping[str, int]) -> list[ValueShape]:
     """Return the shapes of objects with some numbers of properties: a grammar counts those that are not named, or needed."""
     needed, low, high = shape.keywords["required"], sizes.get("minProperties", 0), sizes.get("maxProperties")
     optional = [name for name, part in shape.properties.items() if NOTHING not in part and name not in needed]
@@ -584,14 +593,11 @@ def _sized(shape: Shape, sizes: Mapping[str, int]) -> list[Shape]:
         return [shape]
     if not optional:
         return [shape._replace(keywords={**shape.keywords, **sizes})] if is_open or low <= len(needed) else []
-    found, lack = list[Shape](), max(0, low - len(needed))
+    found, lack = list[ValueShape](), max(0, low - len(needed))
     if high is None:
         if lack > len(optional):
-            return (
-                [shape._replace(keywords={**shape.keywords, "required": [*needed, *optional], **sizes})]
-                if is_open
-                else []
-            )
+            whole = {**shape.keywords, "required": [*needed, *optional], **sizes}
+            return [shape._replace(keywords=whole)] if is_open else []
         for names in islice(combinations(optional, lack), MOST_CHOICES):
             found.append(shape._replace(keywords={**shape.keywords, "required": [*needed, *names]}))
         return found

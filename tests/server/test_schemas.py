@@ -1,6 +1,8 @@
 """Schemas in keywords of a grammar: never wider than another implementation has them, and of which kinds they are refused."""
 
 import json
+import re
+import warnings
 from typing import Any
 
 import jsonschema
@@ -161,6 +163,23 @@ def taken(schema: Any, *values: Any) -> list[bool]:
             [{"c": 1}],
         ),
         ({"prefixItems": [{"type": "null"}], "unevaluatedItems": False}, [[None], []], [[None, 1]]),
+        (
+            {
+                "properties": {"ab": {"type": "integer"}},
+                "patternProperties": {"^a": {"maximum": 5}, "b$": {"minimum": 1}},
+                "additionalProperties": False,
+            },
+            [{"ab": 3}, {}],
+            [{"ab": 0}, {"ab": 6}, {"b": 0}],
+        ),
+        # texts
+        ({"type": "string", "pattern": r'^[^"]$'}, ["a", "\\", "\n"], ['"', ""]),
+        ({"type": "string", "pattern": r'^[^"\\]*$'}, ["a", ""], ['a"', "\\"]),
+        ({"type": "string", "pattern": r"^[\x00-!a]$"}, ["a", "!", "\n"], ["\\", "b", '"']),
+        ({"type": "string", "not": {"enum": ['a"b', "\\"]}}, ["a", 'a"', '"', "a\\b"], ['a"b', "\\"]),
+        ({"type": "string", "pattern": "^[^[]$"}, ["a", "]"], ["["]),
+        ({"type": "string", "pattern": "^[^-a]$"}, ["b", "\n"], ["-", "a"]),
+        ({"type": "string", "maxLength": 2**70}, ["a"], [1]),
         # what forbids nothing
         ({"type": "string", "format": "topic", "contentMediaType": "a/b", "$comment": 5, "x": {"not": {}}}, ["a"], [1]),
         ({"propertyNames": {"type": "string"}, "additionalProperties": {}}, [{"a": 1}], []),
@@ -174,6 +193,27 @@ def test_a_schema_means_what_it_says(schema: Any, valid: list[Any], invalid: lis
         assert [judge(schema).is_valid(one) for one in (*valid, *invalid)] == [True] * len(valid) + [False] * len(
             invalid
         )
+
+
+@pytest.mark.parametrize("name", ["a", "\n", "é", 'a"'])
+def test_a_name_is_not_written_in_another_way(name: str) -> None:
+    text = json.dumps(
+        held({"": {"properties": {name: {"type": "integer"}}, "additionalProperties": {"type": "string"}}})
+    )
+    codes = "".join(f"\\u{ord(one):04x}" for one in name)
+    texts = (json.dumps({name: 1}, ensure_ascii=False), '{"b": "x"}', f'{{"{codes}": "x"}}')
+    assert [json_takes(text, one) for one in texts] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["^[a[]$", "^[a&&b]$", "^[a~~b]$", "^[+--]$", "^[--/]$", "^[^-a]$", "^[^a-]$", r"^[\]-]$"]
+)
+def test_a_class_of_a_pattern_has_what_it_has_elsewhere(pattern: str) -> None:
+    texts = ["a", "b", "[", "]", "&", "~", "+", ",", "-", ".", "/", '"', "\\", "\n"]
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):
+        assert taken({"type": "string", "pattern": pattern}, *texts) == [
+            re.search(pattern, one) is not None for one in texts
+        ]
 
 
 def test_a_name_that_a_pattern_has_too_is_no_dead_end() -> None:
@@ -210,6 +250,7 @@ def test_a_name_that_a_pattern_has_too_is_no_dead_end() -> None:
         ({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}}, "#", "the schema", "has no end"),
         ({"properties": {"a/b": {"minLength": "1"}}}, "#/properties/a~1b", "minLength", "an integer of 0 or more"),
         ({"items": 5}, "#/items", "the schema", "has to be an object, true or false"),
+        ({"type": "object", "minProperties": 2}, "#", "minProperties", "one name twice"),
         (
             {"type": "string", "oneOf": [{"pattern": "a"}, {"pattern": "b"}]},
             "#/oneOf/1",
