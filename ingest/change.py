@@ -26,7 +26,7 @@ from refactx.ingest.encoding import BATCH, WholeFacts, decode_texts, encode_fact
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.knowledge.names import KnownNames
 from refactx.ingest.new_index import IngestSteps
-from refactx.ingest.parsers.formats import recognised
+from refactx.ingest.parsers.formats import recognised, row_names
 from refactx.ingest.profile import Profile
 from refactx.ingest.publish import has_names, name_rows
 from refactx.ingest.report import Clock, ProgressBars, Report, timings
@@ -208,7 +208,9 @@ class _Change:
                     f"index {self.index!r} was built for tokenizer {opened.entry.tokenizer}, and another one was given: "
                     "leave out --tokenizer, since a change uses the index's own"
                 )
-            selection = recognised(inputs, self._selection(opened.entry), None)
+            selection = self._with_rows_of(
+                opened.entry, inputs, recognised(inputs, self._selection(opened.entry), None)
+            )
             steps = self._steps(opened, inputs, selection)
             knowledge = steps.knowledge_base(opened.clock, self.resources)
             note = _note_on_left_out(opened.entry, self.action, selection, knowledge.report)
@@ -348,6 +350,17 @@ class _Change:
             inverse_names=inverse_names,
         )
 
+    def _with_rows_of(self, entry: CatalogueEntry, inputs: Inputs, selection: Selection) -> Selection:
+        """Return a selection in which the rows of a table that the index does not have are rows of that table: of any table
+        that is appended; else of one whose rows another column names, since a file of updates may have any name."""
+        own, tables = _own_tables(entry), selection.tables
+        if own.rows_of and (self.action == "append" or not set(self.selection.tables.subjects) <= set(own.subjects)):
+            names = row_names(inputs.sources, self.index)
+            known = {one.rpartition("=")[0] for one in own.rows_of}
+            new = (f"{of}={name}" for of, name in names.items() if of not in known and tables.row_of(of) != name)
+            selection = replace(selection, tables=replace(tables, rows_of=(*new, *own.rows_of)))
+        return selection
+
     def _steps(self, opened: _Opened, inputs: Inputs, selection: Selection) -> IngestSteps:
         """Return the first steps, with the names that the knowledge base of the index has."""
         entry, connection = opened.entry, opened.connection
@@ -437,6 +450,10 @@ class _Change:
         if adds and knowledge is not None:
             for key in ("inverse_properties", "ready_inverses", "property_aliases"):
                 _add_to_report(opened.connection, opened.entry, key, getattr(knowledge.report, key))
+            own, tables = _own_tables(opened.entry), knowledge.report.selection["tables"]
+            if (rows_of := tables.get("rows_of", ())) and tuple(rows_of) != own.rows_of:
+                found = {"tables": {**own.to_json(), "rows_of": rows_of}}
+                writing.add_to_report(opened.connection, opened.entry, "selection", found)
 
 
 _NO_SOURCES = Report(facts=0, claims=0, descriptions=0, derived=0, lines_read=0, kept=0)
@@ -499,8 +516,7 @@ def _note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, 
 def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:
     """Return the options of tables of a change: those of the index's ingest, if none are given here, without its query and
     its files of labels. Keys are those of both; options of rows alone leave its subject."""
-    document = entry.report.get("selection", {}).get("tables")
-    own = TableOptions.from_json(document) if isinstance(document, dict) else TableOptions()
+    own = _own_tables(entry)
     if given == TableOptions():
         return replace(own, query=None, labels=(), edges=own.edges or bool(own.labels))
     keys = tuple(dict.fromkeys((*given.keys, *own.keys)))
@@ -514,6 +530,11 @@ def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:
         whole=own.whole,
         rows_of=own.rows_of,
     )
+
+
+def _own_tables(entry: CatalogueEntry) -> TableOptions:
+    document = entry.report.get("selection", {}).get("tables")
+    return TableOptions.from_json(document) if isinstance(document, dict) else TableOptions()
 
 
 def _inverse_properties(entry: CatalogueEntry) -> dict[int, int]:

@@ -7,7 +7,7 @@ Options name columns, and the names of columns say the rest. Keys that join tabl
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -122,6 +122,34 @@ def column_of(given: Sequence[str], table: str, names: Sequence[str]) -> int | N
         if wanted.isdecimal() and 0 < int(wanted) <= len(names):
             return int(wanted) - 1
     return None
+
+
+def of_tables(sources: Sequence[Source], options: TableOptions, *, may_be_others: bool) -> TableOptions:
+    """Return the options in which a column that some of several tables have is that of those, as `TABLE.COLUMN`.
+
+    `may_be_others`: the columns of other tables may be meant. Raises InputError for a column that no table has.
+    """
+    tables = {one.table: read_header(one, options, wanted_columns(options)).names for one in sources}
+
+    def placed(option: str, given: Sequence[str]) -> tuple[str, ...]:
+        found: list[str] = []
+        for one in given:
+            column = one.rpartition("=")[0] if option == "--list" else one
+            of = [table for table, names in tables.items() if column_of((column,), table, names) is not None]
+            if column and not of and not may_be_others:
+                columns = "; ".join(f"{table} has {shown_names(names)}" for table, names in tables.items())
+                raise InputError(f"no table has the column {column} ({option}): {columns}")
+            is_of_all = len(of) in (0, len(tables)) or "." in column
+            found += [one] if is_of_all else [f"{table}.{one}" for table in of]
+        return tuple(found)
+
+    return replace(
+        options,
+        ids=placed("--id", options.ids),
+        descriptions=placed("--description", options.descriptions),
+        aliases=placed("--alias", options.aliases),
+        lists=placed("--list", options.lists),
+    )
 
 
 def wanted_columns(options: TableOptions) -> set[str]:

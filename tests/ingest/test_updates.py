@@ -228,3 +228,38 @@ def test_an_update_that_fails_at_any_write_leaves_the_index_old_or_new(
     assert seen == sorted(seen, key=lambda one: one == after), "it does not go back"
     assert at > 8
     assert rows("held") == after
+
+
+def test_the_rows_of_another_table_that_is_added_are_its_own(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "products.csv").write_text("id,name\nP1,Screw\nP2,Nut\n")
+    (tmp_path / "orders.csv").write_text("id,title,total\nO1,first,7\n")
+    (tmp_path / "fixes.csv").write_text("id,name\nP1,Screw\nP3,Bolt\n")
+    options: dict[str, Any] = {"subject": "name", "id": "id", "inverse": True}
+    refactx.build_index("shop", "products.csv", **options, tokenizer=str(tiny), replace=True)
+    refactx.append("shop", "orders.csv", **{**options, "subject": "title"})
+    refactx.update("shop", "fixes.csv", id="id")
+    (tmp_path / "orders.csv").write_text("id,title,total\nO1,first,8\nO2,second,9\n")
+    refactx.update("shop", "orders.csv", subject="title", id="id")
+    members = {row[0]: row[2] for row in rows("shop") if row[1] == "row of"}
+    products = dict.fromkeys(("Screw", "Nut", "Bolt"), "products")
+    assert members == products | dict.fromkeys(("first", "second"), "orders")
+    refactx.forget("shop", "orders.csv", **{**options, "subject": "title"})
+    assert {row[0]: row[2] for row in rows("shop") if row[1] == "row of"} == products
+
+
+@pytest.mark.parametrize("option", ["id", "description", "alias", "list"])
+def test_a_column_of_some_of_several_tables_is_that_of_those(tiny: Path, tmp_path: Path, option: str) -> None:
+    (tmp_path / "people.csv").write_text("name,code,age\nAnn,A1|B1,7\n")
+    (tmp_path / "towns.csv").write_text("name,size\nGraz,9\n")
+    value = "{}=|" if option == "list" else "{}"
+    options: dict[str, Any] = {"subject": "name", "tokenizer": str(tiny), "replace": True, "aliases": True}
+    refactx.build_index("some", ["people.csv", "towns.csv"], **options, **{option: value.format("people.code")})
+    expected = rows("some")
+    refactx.build_index("some", ["people.csv", "towns.csv"], **options, **{option: value.format("code")})
+    assert rows("some") == expected
+    assert refactx.update("some", "towns.csv").facts == 0, "it needs no column of the other table"
+    for wrong in ("color", "people.color", "persons.code"):
+        with pytest.raises(
+            InputError, match=rf"no table has the column {wrong} \(--{option}\): people has .*; towns has "
+        ):
+            refactx.build_index("wrong", ["people.csv", "towns.csv"], **options, **{option: value.format(wrong)})
