@@ -93,7 +93,8 @@ def database_tables(address: str, named: Collection[str] = ()) -> list[Source]:
     tables = [table for table in tables if table.name not in views]
     if not tables:
         also = f": its views are read if an option names them, such as --subject {views[0]}.COLUMN" if views else ""
-        raise InputError(f"{name} has no table{also}")
+        clients = f": export a view, such as {visible(views[0])}, as CSV, and give that" if views else ""
+        raise InputError(f"{name} has no table", command=also, clients=clients)
     _complete_keys(tables)
     found = [_source_of(table, tables, name, address) for table in tables]
     if views:

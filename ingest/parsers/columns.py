@@ -167,39 +167,42 @@ def _fact_columns(source: Source, header: Header, options: TableOptions) -> tupl
     places = [column_of((one,), source.table, names) for one in options.columns or COLUMNS]
     missing = [one for one, at in zip(options.columns or COLUMNS, places, strict=True) if at is None]
     if missing:
-        raise InputError(_no_column(source, header, missing, options))
+        raise _no_column(source, header, missing, options)
     folded = [name.casefold() for name in names]
     twice = [one for one in options.columns or COLUMNS if folded.count(one.casefold()) > 1]
     if twice or len(set(places)) < 3:
         raise InputError(
             f"{source.name} has column {', '.join(twice) or names[places[0] or 0]} twice: its columns are "
-            f"{shown_names(names)}: rename one of them, or give their numbers with --columns 1,2,3"
+            f"{shown_names(names)}: rename one of them",
+            command=", or give their numbers with --columns 1,2,3",
         )
     return places[0] or 0, places[1] or 0, places[2] or 0
 
 
-def _no_column(source: Source, header: Header, missing: Sequence[str], options: TableOptions) -> str:
-    found = f"{source.name} has no column {', '.join(missing)}: its columns are {shown_names(header.names)}"
-    if options.subjects:
-        given = ", ".join(options.subjects)
-        return f"{source.name} has no column {given}: its columns are {shown_names(header.names)}: correct --subject"
-    if options.columns:
-        return f"{found}: correct --columns"
-    subject = _proposed_subject(source, header)
+def _no_column(source: Source, header: Header, missing: Sequence[str], options: TableOptions) -> InputError:
+    given = options.subjects or missing
+    found = f"{source.name} has no column {', '.join(given)}: its columns are {shown_names(header.names)}: "
+    if options.subjects or options.columns:
+        option = "--subject" if options.subjects else "--columns"
+        return InputError(found, command=f"correct {option}", clients="give one of these as that which names the rows")
+    subject, why = _proposed_subject(source, header)
+    give = f"give --subject {_quoted(subject) if why else 'COLUMN'}{why or ', the one that names the rows,'}"
     if len(header.names) == 3 and header.kind == "CSV":
-        return (
-            f"{found}: give --no-header if this line is a fact, else --columns 1,2,3, or {subject} if the other columns are "
-            "predicates"
-        )
-    return f"{found}: give {subject} if the other columns are predicates, or --columns SUBJECT,PREDICATE,OBJECT"
+        command = f"give --no-header if this line is a fact, else --columns 1,2,3, or {give.removeprefix('give ')}"
+        command += " if the other columns are predicates"
+    else:
+        command = f"{give} if the other columns are predicates, or --columns SUBJECT,PREDICATE,OBJECT"
+    name = f"such as {subject}{why}, " if why else ""
+    choose = f"give the column that names the rows, {name}or call three columns subject, predicate and object"
+    return InputError(found, command=command, clients=choose)
 
 
 _NAMING = (r"(name|label|title)$", r".*\b(name|label|title)$", r".*(name|label|title)")
 
 
-def _proposed_subject(source: Source, header: Header) -> str:
-    """Return `--subject` with a column that can name the rows, and why it can: in the first rows no cell of it is empty,
-    and all differ. One that is called a name comes first, then one of text."""
+def _proposed_subject(source: Source, header: Header) -> tuple[str, str]:
+    """Return a column that can name the rows, and why it can, both "" for none: in the first rows no cell of it is empty, and
+    all differ. One that is called a name comes first, then one of text."""
     columns: list[list[str]] = []
     with suppress(InputError):  # what is refused is the header
         places = range(len(header.names))
@@ -210,9 +213,9 @@ def _proposed_subject(source: Source, header: Header) -> str:
             called = (at for at, one in enumerate(_NAMING) if re.match(one, name.replace("_", " "), re.IGNORECASE))
             found.append((next(called, len(_NAMING) + all(map(str.isdecimal, cells))), name))
     if not found:
-        return "--subject COLUMN, the one that names the rows,"
+        return "", ""
     _, best = min(found, key=lambda one: one[0])
-    return f"--subject {_quoted(best)} (its cells differ, and none is empty)"
+    return best, " (its cells differ, and none is empty)"
 
 
 def _keep_cells(columns: list[list[str]], texts: list[pa.Array], _: Callable[[int], int]) -> Parsed:

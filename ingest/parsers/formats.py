@@ -48,6 +48,7 @@ from refactx.ingest.parsers.parsed import (
     fault,
     not_utf8,
     table_of,
+    unreadable,
 )
 from refactx.ingest.parsers.rdf import RDF_EXAMPLES, first_triples, parse_rdf, quads_of
 from refactx.ingest.parsers.records import parse_json, parse_labels
@@ -136,8 +137,9 @@ def recognise_format(source: str, named: Format | None, start: bytes) -> Format:
     if delimiter is not None and not any(map(_FACT.fullmatch, lines)):
         begin = fault("it begins with", first.decode(errors="replace"))
         raise InputError(
-            f"{source} is a table without the columns subject, predicate and object ({begin}): give --no-header if this line "
-            "is a fact, else --columns 1,2,3"
+            f"{source} is a table without the columns subject, predicate and object ({begin}): ",
+            command="give --no-header if this line is a fact, else --columns 1,2,3",
+            clients="give the file a name that ends in .csv, and a first line with the names of its columns",
         )
     if named is not None:
         return named
@@ -599,4 +601,4 @@ def malformed(source: str, line: int, what: str) -> InputError:
 def no_statement(source: str, kind: str, example: str, first_fault: str) -> InputError:
     """Return the error for a source without any of the lines that its kind should have."""
     what = first_fault or "it has only blank lines and comments"
-    return InputError(f"{source} is not {kind}: {what}; expected lines such as {example}")
+    return unreadable(f"{source} is not {kind}: {what}; expected lines such as {example}")
