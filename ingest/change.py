@@ -26,6 +26,7 @@ from refactx.ingest.encoding import BATCH, WholeFacts, decode_texts, encode_fact
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.knowledge.names import KnownNames
 from refactx.ingest.new_index import IngestSteps
+from refactx.ingest.parsers.columns import parts_of_key
 from refactx.ingest.parsers.formats import recognised, row_names
 from refactx.ingest.profile import Profile
 from refactx.ingest.publish import has_names, name_rows
@@ -218,6 +219,8 @@ class _Change:
             if self.action == "update":
                 with self._revising(opened) as reviser:
                     revision = reviser.update(knowledge.folder, may_rename=not _shares_names(opened))
+                links = _note_on_links(self.index, inputs, selection.tables) if revision.new else ""
+                note = ". ".join(filter(None, (note, links)))
                 return self._revise(opened, revision, knowledge, source, note)
             report, parts, passed_over, staying = knowledge.report, [], 0, 0
             if report.facts and self.action == "forget" and (selection.tables.rows_of or selection.tables.ids):
@@ -236,6 +239,8 @@ class _Change:
                 parts, passed_over = [_Part(sign, chosen)], len(facts) - len(chosen)
             result = self._result(opened, parts, report, passed_over=passed_over)
             learned = self._publish(opened, parts, result, source, knowledge)
+            if self.action == "append" and parts and has_names(knowledge.folder):
+                note = ". ".join(filter(None, (note, _note_on_links(self.index, inputs, selection.tables))))
             if learned:
                 learnt = f"index {self.index!r} has learned the inverse properties of {learned} properties"
                 note = ". ".join(filter(None, (learnt, note)))
@@ -511,6 +516,22 @@ def _note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, 
             "--inverse-names of the ingest"
         )
     return ""
+
+
+def _note_on_links(index: str, inputs: Inputs, tables: TableOptions) -> str:
+    """Return by which columns rows may have named things before these were there: such a link is not kept. "" if by none."""
+    given = {source.table.casefold() for source in inputs.sources}
+    columns = []
+    for left, right in map(parts_of_key, tables.keys):
+        of, to = (side.rpartition(".")[0].casefold() for side in (left, right))
+        if to in given and (of == to or of not in given):
+            columns.append(left)
+    if not columns:
+        return ""
+    return (
+        f"things are new to index {index!r}, and rows that named them before, by column {' or '.join(columns)}, do not lead to "
+        "them: update these rows too, if there are any"
+    )
 
 
 def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:

@@ -263,3 +263,39 @@ def test_a_column_of_some_of_several_tables_is_that_of_those(tiny: Path, tmp_pat
             InputError, match=rf"no table has the column {wrong} \(--{option}\): people has .*; towns has "
         ):
             refactx.build_index("wrong", ["people.csv", "towns.csv"], **options, **{option: value.format(wrong)})
+
+
+def test_rows_that_named_a_new_row_are_linked_when_they_are_updated_too(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "orders.csv").write_text("id,title,product\n1,first,P1\n2,second,P2\n")
+    (tmp_path / "products.csv").write_text("id,name\nP1,Screw\n")
+    options: dict[str, Any] = {
+        "key": "orders.product=products.id",
+        "inverse": True,
+        "tokenizer": str(tiny),
+        "replace": True,
+    }
+    options["subject"] = ["orders.title", "products.name"]
+    refactx.build_index("late", ["orders.csv", "products.csv"], **options)
+    (tmp_path / "products.csv").write_text("id,name\nP2,Nut\n")
+    done = refactx.update("late", "products.csv")
+    assert "rows that named them before, by column orders.product, do not lead to them: update these rows" in done.note
+    (tmp_path / "orders.csv").write_text("id,title,product\n2,second,P2\n")
+    assert refactx.update("late", "orders.csv").note == ""
+    updated = rows("late")
+    (tmp_path / "orders.csv").write_text("id,title,product\n1,first,P1\n2,second,P2\n")
+    (tmp_path / "products.csv").write_text("id,name\nP1,Screw\nP2,Nut\n")
+    refactx.build_index("anew", ["orders.csv", "products.csv"], **options)
+    assert updated == rows("anew")
+
+
+def test_a_part_of_a_table_that_refers_to_itself_is_updated(tiny: Path, tmp_path: Path) -> None:
+    staff = tmp_path / "staff.csv"
+    staff.write_text("id,name,boss\n1,Ann,2\n2,Bo,\n3,Cy,2\n")
+    options: dict[str, Any] = {"subject": "name", "id": "id", "key": "staff.boss=staff.id", "inverse": True}
+    refactx.build_index("own", "staff.csv", **options, tokenizer=str(tiny), replace=True)
+    staff.write_text("id,name,boss\n1,Ann,3\n")
+    assert refactx.update("own", "staff.csv").note == ""
+    updated = rows("own")
+    staff.write_text("id,name,boss\n1,Ann,3\n2,Bo,\n3,Cy,2\n")
+    refactx.build_index("own", "staff.csv", **options, tokenizer=str(tiny), replace=True)
+    assert updated == rows("own")
