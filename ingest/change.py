@@ -73,19 +73,10 @@ class ChangeResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return what the commands print with `--json`."""
-        return {
-            "index": self.index,
-            "change": self.change,
-            "facts": self.facts,
-            "passed_over": self.passed_over,
-            "removed": self.removed,
-            "things": self.things,
-            "new": self.new,
-            "total": self.total,
-            "segments": self.segments,
-            "sources": asdict(self.report),
-            **timings(self.seconds),
-        }
+        document = asdict(self)
+        sources = document.pop("report")
+        del document["seconds"], document["note"]
+        return {**document, "sources": sources, **timings(self.seconds)}
 
 
 class ChangeOptions(TypedDict, total=False):
@@ -203,25 +194,19 @@ class _Change:
                 labels=tables.labels,
                 base=self.selection.base,
             )
-            own_tokenizer = opened.index.tokenizer  # before the sources, so that a damaged one is reported at once
-            if self.tokenizer is not None and self.tokenizer.fingerprint_of_facts != own_tokenizer.fingerprint_of_facts:
-                raise TokenizerMismatchError(
-                    f"index {self.index!r} was built for tokenizer {opened.entry.tokenizer}, and another one was given: "
-                    "leave out --tokenizer, since a change uses the index's own"
-                )
             selection = self._with_rows_of(
                 opened.entry, inputs, recognised(inputs, self._selection(opened.entry), None)
             )
             steps = self._steps(opened, inputs, selection)
             knowledge = steps.knowledge_base(opened.clock, self.resources)
-            note = _note_on_left_out(opened.entry, self.action, selection, knowledge.report)
+            notes = [_note_on_left_out(opened.entry, self.action, selection, knowledge.report)]
             source = [source.address for source in inputs.all]
             if self.action == "update":
                 with self._revising(opened) as reviser:
                     revision = reviser.update(knowledge.folder, may_rename=not _shares_names(opened))
-                links = _note_on_links(self.index, inputs, selection.tables) if revision.new else ""
-                note = ". ".join(filter(None, (note, links)))
-                return self._revise(opened, revision, knowledge, source, note)
+                if revision.new:
+                    notes.append(_note_on_links(self.index, inputs, selection.tables))
+                return self._revise(opened, revision, knowledge, source, notes)
             report, parts, passed_over, staying = knowledge.report, [], 0, 0
             if report.facts and self.action == "forget" and (selection.tables.rows_of or selection.tables.ids):
                 with self._revising(opened) as reviser:
@@ -229,9 +214,8 @@ class _Change:
             if (
                 report.facts > staying
             ):  # none if, for example, all claims are about entities without a name in the index
-                facts = steps.encoded_facts(
-                    knowledge, own_tokenizer, opened.index.trigger, opened.clock, self.resources
-                )
+                own = opened.index
+                facts = steps.encoded_facts(knowledge, own.tokenizer, own.trigger, opened.clock, self.resources)
                 report = report.without_changed(len(facts) + staying)
                 sign = 1 if self.action == "append" else -1
                 with opened.clock.step("look up"), opened.bars:
@@ -240,26 +224,30 @@ class _Change:
             result = self._result(opened, parts, report, passed_over=passed_over)
             learned = self._publish(opened, parts, result, source, knowledge)
             if self.action == "append" and parts and has_names(knowledge.folder):
-                note = ". ".join(filter(None, (note, _note_on_links(self.index, inputs, selection.tables))))
+                notes.append(_note_on_links(self.index, inputs, selection.tables))
             if learned:
-                learnt = f"index {self.index!r} has learned the inverse properties of {learned} properties"
-                note = ". ".join(filter(None, (learnt, note)))
-            return replace(result, note=note)
+                notes.insert(0, f"index {self.index!r} has learned the inverse properties of {learned} properties")
+            return replace(result, note=". ".join(filter(None, notes)))
 
     def drop(self, database: Database, things: Sequence[str]) -> ChangeResult:
         """Retract what an index has of some things."""
         with self._open(database) as opened:
             with self._revising(opened) as reviser:
                 revision = reviser.forget(things, may_rename=not _shares_names(opened))
-            note = ""
-            if revision.names is None and _shares_names(opened):
-                note = "other indexes have the same names, so that the names stay"
-            return self._revise(opened, revision, None, list(things), note)
+            stay = revision.names is None and _shares_names(opened)
+            notes = ["other indexes have the same names, so that the names stay"] if stay else []
+            return self._revise(opened, revision, None, list(things), notes)
 
     @contextmanager
     def _open(self, database: Database) -> Iterator[_Opened]:
         with index_change(database, self.index, self.work, self.action) as (connection, entry, folder):
             index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
+            own = index.tokenizer  # before the sources, so that a damaged one is reported at once
+            if self.tokenizer is not None and self.tokenizer.fingerprint_of_facts != own.fingerprint_of_facts:
+                raise TokenizerMismatchError(
+                    f"index {self.index!r} was built for tokenizer {entry.tokenizer}, and another one was given: "
+                    "leave out --tokenizer, since a change uses the index's own"
+                )
             bars = ProgressBars(self.resources.progress)
             yield _Opened(connection, entry, folder, index, read_hubs(connection, entry.id), Clock(), bars)
 
@@ -279,7 +267,7 @@ class _Change:
         revision: Revision,
         knowledge: KnowledgeBase | None,
         source: list[str],
-        note: str,
+        notes: Sequence[str],
     ) -> ChangeResult:
         """Publish what a revision takes away and adds."""
         parts = []
@@ -297,7 +285,7 @@ class _Change:
         report = report.without_changed(report.facts - revision.new_facts + added)
         result = self._result(opened, parts, report, passed_over=revision.same, revision=revision)
         self._publish(opened, parts, result, source, knowledge, revision.names)
-        return replace(result, note=note)
+        return replace(result, note=". ".join(filter(None, notes)))
 
     def _result(
         self,
