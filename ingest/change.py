@@ -26,7 +26,8 @@ from refactx.ingest.encoding import BATCH, WholeFacts, decode_texts, encode_fact
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.knowledge.names import KnownNames
 from refactx.ingest.new_index import IngestSteps
-from refactx.ingest.parsers.formats import recognised
+from refactx.ingest.parsers.columns import parts_of_key
+from refactx.ingest.parsers.formats import recognised, row_names
 from refactx.ingest.profile import Profile
 from refactx.ingest.publish import has_names, name_rows
 from refactx.ingest.report import Clock, ProgressBars, Report, timings
@@ -72,19 +73,10 @@ class ChangeResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return what the commands print with `--json`."""
-        return {
-            "index": self.index,
-            "change": self.change,
-            "facts": self.facts,
-            "passed_over": self.passed_over,
-            "removed": self.removed,
-            "things": self.things,
-            "new": self.new,
-            "total": self.total,
-            "segments": self.segments,
-            "sources": asdict(self.report),
-            **timings(self.seconds),
-        }
+        document = asdict(self)
+        sources = document.pop("report")
+        del document["seconds"], document["note"]
+        return {**document, "sources": sources, **timings(self.seconds)}
 
 
 class ChangeOptions(TypedDict, total=False):
@@ -202,21 +194,19 @@ class _Change:
                 labels=tables.labels,
                 base=self.selection.base,
             )
-            own_tokenizer = opened.index.tokenizer  # before the sources, so that a damaged one is reported at once
-            if self.tokenizer is not None and self.tokenizer.fingerprint_of_facts != own_tokenizer.fingerprint_of_facts:
-                raise TokenizerMismatchError(
-                    f"index {self.index!r} was built for tokenizer {opened.entry.tokenizer}, and another one was given: "
-                    "leave out --tokenizer, since a change uses the index's own"
-                )
-            selection = recognised(inputs, self._selection(opened.entry), None)
+            selection = self._with_rows_of(
+                opened.entry, inputs, recognised(inputs, self._selection(opened.entry), None)
+            )
             steps = self._steps(opened, inputs, selection)
             knowledge = steps.knowledge_base(opened.clock, self.resources)
-            note = _note_on_left_out(opened.entry, self.action, selection, knowledge.report)
+            notes = [_note_on_left_out(opened.entry, self.action, selection, knowledge.report)]
             source = [source.address for source in inputs.all]
             if self.action == "update":
                 with self._revising(opened) as reviser:
                     revision = reviser.update(knowledge.folder, may_rename=not _shares_names(opened))
-                return self._revise(opened, revision, knowledge, source, note)
+                if revision.new:
+                    notes.append(_note_on_links(self.index, inputs, selection.tables))
+                return self._revise(opened, revision, knowledge, source, notes)
             report, parts, passed_over, staying = knowledge.report, [], 0, 0
             if report.facts and self.action == "forget" and (selection.tables.rows_of or selection.tables.ids):
                 with self._revising(opened) as reviser:
@@ -224,9 +214,8 @@ class _Change:
             if (
                 report.facts > staying
             ):  # none if, for example, all claims are about entities without a name in the index
-                facts = steps.encoded_facts(
-                    knowledge, own_tokenizer, opened.index.trigger, opened.clock, self.resources
-                )
+                own = opened.index
+                facts = steps.encoded_facts(knowledge, own.tokenizer, own.trigger, opened.clock, self.resources)
                 report = report.without_changed(len(facts) + staying)
                 sign = 1 if self.action == "append" else -1
                 with opened.clock.step("look up"), opened.bars:
@@ -234,25 +223,31 @@ class _Change:
                 parts, passed_over = [_Part(sign, chosen)], len(facts) - len(chosen)
             result = self._result(opened, parts, report, passed_over=passed_over)
             learned = self._publish(opened, parts, result, source, knowledge)
+            if self.action == "append" and parts and has_names(knowledge.folder):
+                notes.append(_note_on_links(self.index, inputs, selection.tables))
             if learned:
-                learnt = f"index {self.index!r} has learned the inverse properties of {learned} properties"
-                note = ". ".join(filter(None, (learnt, note)))
-            return replace(result, note=note)
+                notes.insert(0, f"index {self.index!r} has learned the inverse properties of {learned} properties")
+            return replace(result, note=". ".join(filter(None, notes)))
 
     def drop(self, database: Database, things: Sequence[str]) -> ChangeResult:
         """Retract what an index has of some things."""
         with self._open(database) as opened:
             with self._revising(opened) as reviser:
                 revision = reviser.forget(things, may_rename=not _shares_names(opened))
-            note = ""
-            if revision.names is None and _shares_names(opened):
-                note = "other indexes have the same names, so that the names stay"
-            return self._revise(opened, revision, None, list(things), note)
+            stay = revision.names is None and _shares_names(opened)
+            notes = ["other indexes have the same names, so that the names stay"] if stay else []
+            return self._revise(opened, revision, None, list(things), notes)
 
     @contextmanager
     def _open(self, database: Database) -> Iterator[_Opened]:
         with index_change(database, self.index, self.work, self.action) as (connection, entry, folder):
             index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
+            own = index.tokenizer  # before the sources, so that a damaged one is reported at once
+            if self.tokenizer is not None and self.tokenizer.fingerprint_of_facts != own.fingerprint_of_facts:
+                raise TokenizerMismatchError(
+                    f"index {self.index!r} was built for tokenizer {entry.tokenizer}, and another one was given: "
+                    "leave out --tokenizer, since a change uses the index's own"
+                )
             bars = ProgressBars(self.resources.progress)
             yield _Opened(connection, entry, folder, index, read_hubs(connection, entry.id), Clock(), bars)
 
@@ -272,7 +267,7 @@ class _Change:
         revision: Revision,
         knowledge: KnowledgeBase | None,
         source: list[str],
-        note: str,
+        notes: Sequence[str],
     ) -> ChangeResult:
         """Publish what a revision takes away and adds."""
         parts = []
@@ -290,7 +285,7 @@ class _Change:
         report = report.without_changed(report.facts - revision.new_facts + added)
         result = self._result(opened, parts, report, passed_over=revision.same, revision=revision)
         self._publish(opened, parts, result, source, knowledge, revision.names)
-        return replace(result, note=note)
+        return replace(result, note=". ".join(filter(None, notes)))
 
     def _result(
         self,
@@ -347,6 +342,17 @@ class _Change:
             tables=_tables_of(entry, selection.tables),
             inverse_names=inverse_names,
         )
+
+    def _with_rows_of(self, entry: CatalogueEntry, inputs: Inputs, selection: Selection) -> Selection:
+        """Return a selection in which the rows of a table that the index does not have are rows of that table: of any table
+        that is appended; else of one whose rows another column names, since a file of updates may have any name."""
+        own, tables = _own_tables(entry), selection.tables
+        if own.rows_of and (self.action == "append" or not set(self.selection.tables.subjects) <= set(own.subjects)):
+            names = row_names(inputs.sources, self.index)
+            known = {one.rpartition("=")[0] for one in own.rows_of}
+            new = (f"{of}={name}" for of, name in names.items() if of not in known and tables.row_of(of) != name)
+            selection = replace(selection, tables=replace(tables, rows_of=(*new, *own.rows_of)))
+        return selection
 
     def _steps(self, opened: _Opened, inputs: Inputs, selection: Selection) -> IngestSteps:
         """Return the first steps, with the names that the knowledge base of the index has."""
@@ -437,6 +443,10 @@ class _Change:
         if adds and knowledge is not None:
             for key in ("inverse_properties", "ready_inverses", "property_aliases"):
                 _add_to_report(opened.connection, opened.entry, key, getattr(knowledge.report, key))
+            own, tables = _own_tables(opened.entry), knowledge.report.selection["tables"]
+            if (rows_of := tables.get("rows_of", ())) and tuple(rows_of) != own.rows_of:
+                found = {"tables": {**own.to_json(), "rows_of": rows_of}}
+                writing.add_to_report(opened.connection, opened.entry, "selection", found)
 
 
 _NO_SOURCES = Report(facts=0, claims=0, descriptions=0, derived=0, lines_read=0, kept=0)
@@ -496,11 +506,26 @@ def _note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, 
     return ""
 
 
+def _note_on_links(index: str, inputs: Inputs, tables: TableOptions) -> str:
+    """Return by which columns rows may have named things before these were there: such a link is not kept. "" if by none."""
+    given = {source.table.casefold() for source in inputs.sources}
+    columns = []
+    for left, right in map(parts_of_key, tables.keys):
+        of, to = (side.rpartition(".")[0].casefold() for side in (left, right))
+        if to in given and (of == to or of not in given):
+            columns.append(left)
+    if not columns:
+        return ""
+    return (
+        f"things are new to index {index!r}, and rows that named them before, by column {' or '.join(columns)}, do not lead to "
+        "them: update these rows too, if there are any"
+    )
+
+
 def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:
     """Return the options of tables of a change: those of the index's ingest, if none are given here, without its query and
     its files of labels. Keys are those of both; options of rows alone leave its subject."""
-    document = entry.report.get("selection", {}).get("tables")
-    own = TableOptions.from_json(document) if isinstance(document, dict) else TableOptions()
+    own = _own_tables(entry)
     if given == TableOptions():
         return replace(own, query=None, labels=(), edges=own.edges or bool(own.labels))
     keys = tuple(dict.fromkeys((*given.keys, *own.keys)))
@@ -514,6 +539,11 @@ def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:
         whole=own.whole,
         rows_of=own.rows_of,
     )
+
+
+def _own_tables(entry: CatalogueEntry) -> TableOptions:
+    document = entry.report.get("selection", {}).get("tables")
+    return TableOptions.from_json(document) if isinstance(document, dict) else TableOptions()
 
 
 def _inverse_properties(entry: CatalogueEntry) -> dict[int, int]:

@@ -25,6 +25,8 @@ from refactx.ingest.sources import RowSource, Source, TableKeys, format_by_name
 _BATCH_ROWS = 122_880
 _SQLITE = b"SQLite format 3\0"
 _CELL_BYTES = 64 << 20
+_SEPARATORS = str.maketrans(".=+", "___")
+"""The characters that have a meaning in options, such as `TABLE.COLUMN`."""
 _BYTES = ("blob", "bytea", "binary", "varbinary", "image")
 _COLUMNS = """
 SELECT n.nspname, c.relname, a.attname, format_type(a.atttypid, NULL), c.relkind IN ('v', 'm'),
@@ -93,8 +95,13 @@ def database_tables(address: str, named: Collection[str] = ()) -> list[Source]:
     tables = [table for table in tables if table.name not in views]
     if not tables:
         also = f": its views are read if an option names them, such as --subject {views[0]}.COLUMN" if views else ""
-        raise InputError(f"{name} has no table{also}")
+        clients = f": export a view, such as {visible(views[0])}, as CSV, and give that" if views else ""
+        raise InputError(f"{name} has no table", command=also, clients=clients)
     _complete_keys(tables)
+    names = dict(zip((table.name for table in tables), names_for_options(table.name for table in tables), strict=True))
+    for table in tables:
+        table.name = names[table.name]
+        table.foreign = [(own, names[other], columns) for own, other, columns in table.foreign]
     found = [_source_of(table, tables, name, address) for table in tables]
     if views:
         shown = ", ".join(visible(one) for one in sorted(views)[:5]) + (", …" if len(views) > 5 else "")
@@ -120,6 +127,20 @@ def folder_tables(folder: Path, encoding: str | None = None) -> list[Source]:
             f"{folder} is a folder without tables (.csv, .tsv, .parquet, .jsonl): give the files in it, or another folder"
         )
     return [Source(path, encoding=encoding, keys=TableKeys()) for path in found]
+
+
+def names_for_options(names: Iterable[str]) -> list[str]:
+    """Return names of tables as options can have them, which differ without regard to case.
+
+    >>> names_for_options(["v1.0", "V1_0", "a=b+c"])
+    ['v1_0', 'V1_0_2', 'a_b_c']
+    """
+    found: dict[str, str] = {}
+    for name in (one.translate(_SEPARATORS) for one in names):
+        numbered = (f"{name}_{number}" for number in itertools.count(2))
+        free = next(one for one in itertools.chain([name], numbered) if one.casefold() not in found)
+        found[free.casefold()] = free
+    return list(found.values())
 
 
 def rows_of(values: Iterable[Sequence[object]], names: Sequence[str]) -> pa.RecordBatchReader:
@@ -182,16 +203,25 @@ def _source_of(table: _Table, tables: Sequence[_Table], database: str, address: 
     names = [name for name in cells if name not in left_out] or list(cells)
     query = f"SELECT {', '.join(cells[name] for name in names)} FROM {table.quoted} AS own"
     read = _query_postgres if is_server else _query_sqlite
+    in_keys = {*table.key, *(name for own, _, _ in foreign for name in own)}
+    names = [_written((name,))[0] if name in in_keys else name for name in names]
     source = RowSource(
         f"{database}: table {table.name}",
         partial(read, address, query, names),
         table=table.name,
         schema=_schema_of(names),
-        keys=TableKeys(table.key, tuple(foreign)),
+        keys=TableKeys(
+            _written(table.key), tuple((_written(own), other, _written(key)) for own, other, key in foreign)
+        ),
     )
     if left_out:
         source.notes = (f"column {visible(left_out[0])} has bytes, which are no facts",)
     return source
+
+
+def _written(key: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a key as options can have them."""
+    return tuple(name.translate(_SEPARATORS) for name in key)
 
 
 def _cell(name: str, kind: str, *, is_server: bool) -> str:
@@ -223,6 +253,14 @@ def _open_sqlite(address: str) -> sqlite3.Connection:
     return connection
 
 
+def _not_read(address: str, error: Exception, *, is_query: bool = False) -> InputError:
+    if "is locked" in str(error):
+        return InputError(f"{address} is being written by another program ({error}): try again when that has ended")
+    if is_query:
+        return InputError(f"{address} refuses the query: {error}: correct --query")
+    return InputError(f"{address} cannot be read as a database of SQLite: {error}: check the file")
+
+
 def _sqlite_tables(address: str) -> list[_Table]:
     def text(value: bytes | None) -> str:
         return (value or b"").decode(errors="replace")
@@ -246,7 +284,7 @@ def _sqlite_tables(address: str) -> list[_Table]:
         finally:
             connection.close()
     except (sqlite3.Error, sqlite3.Warning) as error:
-        raise InputError(f"{address} cannot be read as a database of SQLite: {error}: check the file") from None
+        raise _not_read(address, error) from None
     return sorted(found.values(), key=lambda table: table.name)
 
 
@@ -281,15 +319,17 @@ def _query_sqlite(address: str, query: str, names: Sequence[str] | None = None) 
         connection = _open_sqlite(address)
         cursor = connection.execute(query)
     except (sqlite3.Error, sqlite3.Warning) as error:
-        raise InputError(f"{address} refuses the query: {error}: correct --query") from None
-    return rows_of(_rows(cursor, address), names or [name for name, *_ in cursor.description or ()])
+        raise _not_read(address, error, is_query=names is None) from None
+    return rows_of(
+        _rows(cursor, address, is_query=names is None), names or [name for name, *_ in cursor.description or ()]
+    )
 
 
-def _rows(cursor: sqlite3.Cursor, address: str) -> Iterator[Sequence[object]]:
+def _rows(cursor: sqlite3.Cursor, address: str, *, is_query: bool) -> Iterator[Sequence[object]]:
     try:
         yield from cursor
     except sqlite3.Error as error:
-        raise InputError(f"{address} cannot be read to the end: {error}: correct --query or the data") from None
+        raise _not_read(address, error, is_query=is_query) from None
     finally:
         cursor.connection.close()
 
@@ -306,7 +346,7 @@ def _postgres_tables(address: str) -> list[_Table]:
     names = [name for _, name in found]
     for (schema, name), table in found.items():
         if names.count(name) > 1 and schema != "public":
-            table.name = f"{schema}_{name}"
+            table.name = f"{schema}.{name}"
     keys: defaultdict[tuple[tuple[str, str], tuple[str, str], str], list[tuple[str, str]]] = defaultdict(list)
     for schema, name, constraint, own, to_schema, to_name, to in stream_query(address, _FOREIGN)[1]:
         keys[(schema, name), (to_schema, to_name), constraint].append((own, to))

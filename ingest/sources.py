@@ -145,15 +145,16 @@ _DOCUMENT = _ENTRY + rb"(?:word/|ppt/|mimetype[\w/.]+\.(?:text|presentation))"
 WORKBOOK = re.compile(_ENTRY + rb"(?:xl/|mimetype[\w/.]+\.spreadsheet)", re.DOTALL)
 """The beginning of a workbook of Excel or OpenDocument."""
 _ARCHIVES = {rb"\xfd7zXZ": "xz", rb"PK\x03\x04": "zip", rb"7z\xbc\xaf": "7-zip", rb"\x04\x22\x4d\x18": "lz4"}
+_GIVE_UTF16, _SAVE_AS_UTF8 = "give --encoding utf-16", "save the file in UTF-8"
 _BINARY = {
     rb"\xff\xd8\xff": "a JPEG image",
     rb"\x89PNG": "a PNG image",
     rb"GIF8[79]a": "a GIF image",
     rb"%PDF-": "a PDF file",
-    rb"(?!PAR1)(?:[^\0]{,100}\0){4}": "a binary file (or UTF-16: --encoding utf-16)",
+    rb"(?!PAR1)(?:[^\0]{,100}\0){4}": f"a binary file (or UTF-16: {_GIVE_UTF16})",
 }
 _NOT_TEXT = {
-    rb"\xff\xfe|\xfe\xff": "is UTF-16: give --encoding utf-16",
+    rb"\xff\xfe|\xfe\xff": f"is UTF-16: {_GIVE_UTF16}",
     _DOCUMENT: "is a document of Word, PowerPoint or OpenDocument, which is no table and no RDF: export its data as CSV or "
     "RDF, and give that",
     WORKBOOK.pattern: "is a workbook of Excel or OpenDocument, which is no text: save its sheet as CSV in UTF-8, or give "
@@ -321,7 +322,8 @@ class Source:
                     if not done:
                         for start, what in _NOT_TEXT.items():
                             if re.match(start, block, re.DOTALL):
-                                raise InputError(f"{self.name} {what}")
+                                found, give, rest = f"{self.name} {what}".partition(_GIVE_UTF16)
+                                raise InputError(found, command=give + rest, clients=f"{give and _SAVE_AS_UTF8}{rest}")
                         block = block.removeprefix(BYTE_ORDER_MARK)  # noqa: PLW2901  # only the first one has it
                     yield block
                     done += block.count(b"\n")

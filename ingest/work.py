@@ -229,7 +229,7 @@ def open_work_database(
             raise
         reason = str(error).partition("\n")[0]
         raise RefactxError(
-            f"cannot {task} in {folder}: {reason}: free disk space there, or give more --memory"
+            f"cannot {task} in {folder}: {reason}: free disk space there", command=", or give more --memory"
         ) from error
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from refactx.errors import InputError
-from refactx.ingest.databases import rows_of
+from refactx.ingest.databases import names_for_options, rows_of
 from refactx.ingest.parallel import Process, ProcessEndedError, pickled
 from refactx.ingest.parsers.tables import format_value
 from refactx.ingest.sources import WORKBOOK, RowSource, Source, TableKeys
@@ -21,8 +21,6 @@ from refactx.lazy import require
 _MEMORY_BYTES = 4 << 30
 _SECONDS = 600.0
 _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
-_SEPARATORS = str.maketrans(".=+", "___")
-"""The characters that have a meaning in options, such as `TABLE.COLUMN`."""
 
 
 def is_workbook(path: Path) -> bool:
@@ -53,11 +51,11 @@ def workbook_tables(path: Path) -> list[Source]:
     if not sheets:
         raise InputError(f"{path} is a workbook whose sheets are empty: expected a table with a row of names")
     found: list[Source] = []
-    for number, sheet in enumerate(sheets):
+    for number, (sheet, name) in enumerate(zip(sheets, names_for_options(sheets), strict=True)):
         read = partial(_read, folder, Path(folder.name, str(number)))
         with read() as reader:
             schema = reader.schema
-        table = path.name.partition(".")[0] if len(sheets) == 1 else sheet.translate(_SEPARATORS)
+        table = path.name.partition(".")[0] if len(sheets) == 1 else name
         found.append(RowSource(f"{path}: sheet {sheet}", read, table=table, schema=schema, keys=TableKeys()))
     return found
 

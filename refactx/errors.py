@@ -29,6 +29,7 @@ class RefactxError(Exception):
 
     `partial`: the output so far if the error ended a generation, else None. `command`: how the message goes on for who
     typed a command, such as with an option; clients of a server, who cannot give one, do not read it (`for_clients`).
+    `clients`: how it goes on for them instead.
 
     >>> error = RefactxError("the query took too long: bind more", command=", or give it more time (--timeout)")
     >>> str(error), error.for_clients
@@ -37,9 +38,9 @@ class RefactxError(Exception):
 
     partial: PartialOutput | None = None
 
-    def __init__(self, message: str = "", *, command: str = "") -> None:
+    def __init__(self, message: str = "", *, command: str = "", clients: str = "") -> None:
         super().__init__(f"{message}{command}")
-        self.for_clients = message
+        self.for_clients = f"{message}{clients}"
 
 
 class InputError(RefactxError):

@@ -7,7 +7,7 @@ Options name columns, and the names of columns say the rest. Keys that join tabl
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -124,6 +124,34 @@ def column_of(given: Sequence[str], table: str, names: Sequence[str]) -> int | N
     return None
 
 
+def of_tables(sources: Sequence[Source], options: TableOptions, *, may_be_others: bool) -> TableOptions:
+    """Return the options in which a column that some of several tables have is that of those, as `TABLE.COLUMN`.
+
+    `may_be_others`: the columns of other tables may be meant. Raises InputError for a column that no table has.
+    """
+    tables = {one.table: read_header(one, options, wanted_columns(options)).names for one in sources}
+
+    def placed(option: str, given: Sequence[str]) -> tuple[str, ...]:
+        found: list[str] = []
+        for one in given:
+            column = one.rpartition("=")[0] if option == "--list" else one
+            of = [table for table, names in tables.items() if column_of((column,), table, names) is not None]
+            if column and not of and not may_be_others:
+                columns = "; ".join(f"{table} has {shown_names(names)}" for table, names in tables.items())
+                raise InputError(f"no table has the column {column} ({option}): {columns}")
+            is_of_all = len(of) in (0, len(tables)) or "." in column
+            found += [one] if is_of_all else [f"{table}.{one}" for table in of]
+        return tuple(found)
+
+    return replace(
+        options,
+        ids=placed("--id", options.ids),
+        descriptions=placed("--description", options.descriptions),
+        aliases=placed("--alias", options.aliases),
+        lists=placed("--list", options.lists),
+    )
+
+
 def wanted_columns(options: TableOptions) -> set[str]:
     """Return the names, in lower case, by which the header of a table is recognised."""
     given = (*options.columns, *options.subjects, *options.ids)
@@ -139,39 +167,42 @@ def _fact_columns(source: Source, header: Header, options: TableOptions) -> tupl
     places = [column_of((one,), source.table, names) for one in options.columns or COLUMNS]
     missing = [one for one, at in zip(options.columns or COLUMNS, places, strict=True) if at is None]
     if missing:
-        raise InputError(_no_column(source, header, missing, options))
+        raise _no_column(source, header, missing, options)
     folded = [name.casefold() for name in names]
     twice = [one for one in options.columns or COLUMNS if folded.count(one.casefold()) > 1]
     if twice or len(set(places)) < 3:
         raise InputError(
             f"{source.name} has column {', '.join(twice) or names[places[0] or 0]} twice: its columns are "
-            f"{shown_names(names)}: rename one of them, or give their numbers with --columns 1,2,3"
+            f"{shown_names(names)}: rename one of them",
+            command=", or give their numbers with --columns 1,2,3",
         )
     return places[0] or 0, places[1] or 0, places[2] or 0
 
 
-def _no_column(source: Source, header: Header, missing: Sequence[str], options: TableOptions) -> str:
-    found = f"{source.name} has no column {', '.join(missing)}: its columns are {shown_names(header.names)}"
-    if options.subjects:
-        given = ", ".join(options.subjects)
-        return f"{source.name} has no column {given}: its columns are {shown_names(header.names)}: correct --subject"
-    if options.columns:
-        return f"{found}: correct --columns"
-    subject = _proposed_subject(source, header)
+def _no_column(source: Source, header: Header, missing: Sequence[str], options: TableOptions) -> InputError:
+    given = options.subjects or missing
+    found = f"{source.name} has no column {', '.join(given)}: its columns are {shown_names(header.names)}: "
+    if options.subjects or options.columns:
+        option = "--subject" if options.subjects else "--columns"
+        return InputError(found, command=f"correct {option}", clients="give one of these as that which names the rows")
+    subject, why = _proposed_subject(source, header)
+    give = f"give --subject {_quoted(subject) if why else 'COLUMN'}{why or ', the one that names the rows,'}"
     if len(header.names) == 3 and header.kind == "CSV":
-        return (
-            f"{found}: give --no-header if this line is a fact, else --columns 1,2,3, or {subject} if the other columns are "
-            "predicates"
-        )
-    return f"{found}: give {subject} if the other columns are predicates, or --columns SUBJECT,PREDICATE,OBJECT"
+        command = f"give --no-header if this line is a fact, else --columns 1,2,3, or {give.removeprefix('give ')}"
+        command += " if the other columns are predicates"
+    else:
+        command = f"{give} if the other columns are predicates, or --columns SUBJECT,PREDICATE,OBJECT"
+    name = f"such as {subject}{why}, " if why else ""
+    choose = f"give the column that names the rows, {name}or call three columns subject, predicate and object"
+    return InputError(found, command=command, clients=choose)
 
 
 _NAMING = (r"(name|label|title)$", r".*\b(name|label|title)$", r".*(name|label|title)")
 
 
-def _proposed_subject(source: Source, header: Header) -> str:
-    """Return `--subject` with a column that can name the rows, and why it can: in the first rows no cell of it is empty,
-    and all differ. One that is called a name comes first, then one of text."""
+def _proposed_subject(source: Source, header: Header) -> tuple[str, str]:
+    """Return a column that can name the rows, and why it can, both "" for none: in the first rows no cell of it is empty, and
+    all differ. One that is called a name comes first, then one of text."""
     columns: list[list[str]] = []
     with suppress(InputError):  # what is refused is the header
         places = range(len(header.names))
@@ -182,9 +213,9 @@ def _proposed_subject(source: Source, header: Header) -> str:
             called = (at for at, one in enumerate(_NAMING) if re.match(one, name.replace("_", " "), re.IGNORECASE))
             found.append((next(called, len(_NAMING) + all(map(str.isdecimal, cells))), name))
     if not found:
-        return "--subject COLUMN, the one that names the rows,"
+        return "", ""
     _, best = min(found, key=lambda one: one[0])
-    return f"--subject {_quoted(best)} (its cells differ, and none is empty)"
+    return best, " (its cells differ, and none is empty)"
 
 
 def _keep_cells(columns: list[list[str]], texts: list[pa.Array], _: Callable[[int], int]) -> Parsed:

@@ -26,7 +26,7 @@ import pyoxigraph
 
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
-from refactx.ingest.parsers.columns import parse_table, table_form
+from refactx.ingest.parsers.columns import of_tables, parse_table, table_form
 from refactx.ingest.parsers.graph import parse_triples
 from refactx.ingest.parsers.graphml import parse_graphml
 from refactx.ingest.parsers.keys import with_keys
@@ -48,6 +48,7 @@ from refactx.ingest.parsers.parsed import (
     fault,
     not_utf8,
     table_of,
+    unreadable,
 )
 from refactx.ingest.parsers.rdf import RDF_EXAMPLES, first_triples, parse_rdf, quads_of
 from refactx.ingest.parsers.records import parse_json, parse_labels
@@ -136,8 +137,9 @@ def recognise_format(source: str, named: Format | None, start: bytes) -> Format:
     if delimiter is not None and not any(map(_FACT.fullmatch, lines)):
         begin = fault("it begins with", first.decode(errors="replace"))
         raise InputError(
-            f"{source} is a table without the columns subject, predicate and object ({begin}): give --no-header if this line "
-            "is a fact, else --columns 1,2,3"
+            f"{source} is a table without the columns subject, predicate and object ({begin}): ",
+            command="give --no-header if this line is a fact, else --columns 1,2,3",
+            clients="give the file a name that ends in .csv, and a first line with the names of its columns",
         )
     if named is not None:
         return named
@@ -284,16 +286,23 @@ def _parse_lines(lines: Sequence[str | bytes], numbers: Iterable[int]) -> Parsed
     return result
 
 
+def row_names(sources: Sequence[Source], index: str) -> dict[str, str]:
+    """Return what the rows of each table are rows of: what its file is called; of rows that are in no file, what the index is
+    called."""
+    tables = [one for one in sources if not one.is_labels]
+    in_no_file = [one for one in tables if one.is_standard_input or (isinstance(one, RowSource) and one.keys is None)]
+    return {one.table: in_words(index if one in in_no_file else one.table) for one in tables}
+
+
 def with_row_names(sources: Sequence[Source], selection: Selection, index: str) -> Selection:
     """Return a selection with inverse facts in which the rows of tables are rows of what their files are called, which then
-    leads to them; rows that are in no file of what the index is called."""
-    tables = [one for one in sources if not one.is_labels]
-    if not (selection.inverse and selection.tables.subjects and tables):
+    leads to them."""
+    names = sorted(row_names(sources, index).items())
+    if not (selection.inverse and selection.tables.subjects and names):
         return selection
-    in_no_file = [one for one in tables if one.is_standard_input or (isinstance(one, RowSource) and one.keys is None)]
-    called = {one.table: index if one in in_no_file else one.table for one in tables}
-    rows_of = {table: in_words(name) for table, name in sorted(called.items())}
-    given = tuple(rows_of.values() if len(tables) == 1 else map("=".join, rows_of.items()))
+    given = tuple(
+        name if sum(not one.is_labels for one in sources) == 1 else f"{table}={name}" for table, name in names
+    )
     return replace(selection, tables=replace(selection.tables, rows_of=given))
 
 
@@ -389,6 +398,9 @@ def recognised(inputs: Inputs, selection: Selection, index: str | None) -> Selec
         kinds = {one: format_of(one, tables) for one in inputs.sources if not one.is_labels}
         rows = [one for one, kind in kinds.items() if kind in ("table", "JSON lines")]
         json = [one for one in rows if kinds[one] == "JSON lines"]
+        if len({one.table for one in rows}) > 1:  # the reader of a single one says what it lacks
+            of_columns = [one for one in rows if one not in json]
+            tables = of_tables(of_columns, tables, may_be_others=index is None or bool(json))
         if not declares_keys(inputs.sources):
             tables = with_keys(rows, json, tables, is_new=index is not None)
         tables = settle_names(inputs.sources, selection.tables, tables)
@@ -589,4 +601,4 @@ def malformed(source: str, line: int, what: str) -> InputError:
 def no_statement(source: str, kind: str, example: str, first_fault: str) -> InputError:
     """Return the error for a source without any of the lines that its kind should have."""
     what = first_fault or "it has only blank lines and comments"
-    return InputError(f"{source} is not {kind}: {what}; expected lines such as {example}")
+    return unreadable(f"{source} is not {kind}: {what}; expected lines such as {example}")

@@ -239,9 +239,10 @@ class _Joins:
                 sides.append((table, at))
             (one, left), (other, right) = sides
             if one is not None and other is not None and left is not None and right is not None:
-                self._check(key, one, left, other, right)
+                self._check(key, one, left, other, right, are_all=known is not None)
 
-    def _check(self, key: str, one: "_Table", left: int, other: "_Table", right: int) -> None:
+    def _check(self, key: str, one: "_Table", left: int, other: "_Table", right: int, *, are_all: bool) -> None:
+        """Check a key. `are_all`: the tables have all rows; those that others of a change name may be in the index."""
         id_ = key_column(replace(self._options, keys=()), other.name, other.names)
         if id_ not in (None, right):
             raise InputError(
@@ -253,6 +254,8 @@ class _Joins:
         missing, is_whole = _missing(cells, keys)
         if is_whole:
             self._whole += [one.named(left), other.named(right)]
+        if not are_all:
+            return
         if len(cells) and len(missing) == len(cells) and not other.parts[0][0].reads_once:
             raise InputError(
                 f"--key {key}: no cell of the first column ({_shown(cells)}) is one of the second "

@@ -6,11 +6,13 @@ of XML take time that grows with the square; and 724 bytes of entities that name
 
 import re
 from collections.abc import Callable, Generator, Iterator
+from urllib.parse import urldefrag, urljoin
 from xml.parsers import expat
 
 import numpy as np
 
 from refactx.errors import InputError
+from refactx.fact import visible
 from refactx.ingest.sources import Format
 
 MOST_NESTED = 500
@@ -33,14 +35,16 @@ _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"[{(<")], _STEPS[list(b"]})>")] = 1, -1
 _ENTITY = re.compile(rb"""<!ENTITY\s+(?:%\s*)?([^\s"'>]+)\s+(?:"([^"]*)"|'([^']*)')""")
 _REFERENCE = re.compile(rb"&([^#;&\s][^;&\s]*);")
+_RDF, _XML = ("http://www.w3.org/1999/02/22-rdf-syntax-ns# ", "http://www.w3.org/XML/1998/namespace ")
 
 
 def within_bounds(blocks: Iterator[bytes], form: Format, source: str) -> Generator[bytes, None, None]:
     """Yield blocks of whole lines after it is known that nothing in them is nested too deep for the parser of a format.
 
-    Raises InputError, with the line, for a text that is, and for XML that is none.
+    Raises InputError, with the line, for a text that is, for XML that is none, and for an rdf:ID that is there twice.
     """
-    bounds = _XmlBounds(source) if form in ("RDF/XML", "GraphML") else _BracketBounds(form, source)
+    of_xml = {"RDF/XML": _RdfXmlBounds, "GraphML": _XmlBounds}
+    bounds = of_xml[form](source) if form in of_xml else _BracketBounds(form, source)
     for block in blocks:
         bounds.add(block)
         yield block
@@ -86,11 +90,15 @@ class _BracketBounds:
 class _XmlBounds:
     """The depth of elements of XML, and the size of its entities."""
 
+    _between: str | None = None
+    """What is between a namespace and a name; None: names are as they are written."""
+
     def __init__(self, source: str) -> None:
         self._source, self._depth = source, 0
         self._sizes: dict[bytes, int] = {}
         self._line = 1
-        self._parser = expat.ParserCreate("utf-8")  # whatever it declares: its text is in UTF-8 here
+        # Whatever it declares: its text is in UTF-8 here.
+        self._parser = expat.ParserCreate("utf-8", self._between)
         self._parser.ordered_attributes = True  # a list, which is made in less time
         self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
 
@@ -126,6 +134,44 @@ class _XmlBounds:
 
     def _end(self, name: str) -> None:
         self._depth -= 1
+
+
+class _RdfXmlBounds(_XmlBounds):
+    """The same of RDF/XML, in which an `rdf:ID` names one thing: pyoxigraph takes two of one base for one thing."""
+
+    _between = " "
+
+    def __init__(self, source: str) -> None:
+        super().__init__(source)
+        self._bases: list[tuple[int, str]] = [(-1, "")]  # each with the depth of its element
+        self._lines: dict[tuple[str, str], int] = {}
+        self._literal = 0  # the depth of the element whose content is text, 0 outside
+
+    def _start(self, name: str, attributes: list[str]) -> None:
+        super()._start(name, attributes)
+        if self._literal or not attributes:
+            return
+        values = dict(zip(attributes[::2], attributes[1::2], strict=True))
+        if (base := values.get(f"{_XML}base")) is not None:
+            self._bases.append((self._depth, urljoin(self._bases[-1][1], urldefrag(base).url)))
+        if (id_ := values.get(f"{_RDF}ID")) is not None:
+            line = self._parser.CurrentLineNumber
+            key = self._bases[-1][1], id_
+            if key in self._lines:
+                raise InputError(
+                    f"{self._source}:{line}: this is not RDF/XML: rdf:ID {visible(id_[:100])!r} is that of line "
+                    f"{self._lines[key]} too: say more of the same thing with rdf:about, or give this one another ID"
+                )
+            self._lines[key] = line
+        if values.get(f"{_RDF}parseType", "Resource") not in ("Resource", "Collection", "Triple"):
+            self._literal = self._depth
+
+    def _end(self, name: str) -> None:
+        if self._bases[-1][0] == self._depth:
+            self._bases.pop()
+        if self._literal == self._depth:
+            self._literal = 0
+        super()._end(name)
 
 
 def too_deep(source: str, line: int) -> InputError:

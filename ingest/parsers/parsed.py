@@ -38,7 +38,8 @@ from refactx.fact import MAX_PART_CHARACTERS, UNWRITTEN, clean_part, cut_part
 from refactx.index.names import written_id
 from refactx.ingest.sources import Source
 
-NOT_UTF8 = "not UTF-8, perhaps Latin-1: give --encoding latin-1"
+_GIVE_ENCODING = "give --encoding latin-1"
+NOT_UTF8 = f"not UTF-8, perhaps Latin-1: {_GIVE_ENCODING}"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -106,6 +107,16 @@ def not_utf8(line: bytes) -> str:
     return fault(NOT_UTF8, line.decode("cp1252", errors="replace"))
 
 
+def unreadable(what: str) -> InputError:
+    """Return the error for a text that cannot be read, maybe since it is not UTF-8.
+
+    >>> unreadable(f"a.csv:1: {not_utf8(b'M\\xfcller')}").for_clients
+    'a.csv:1: not UTF-8, perhaps Latin-1: save the file in UTF-8: Müller'
+    """
+    found, give, rest = what.partition(_GIVE_ENCODING)
+    return InputError(found, command=give + rest, clients=f"{give and 'save the file in UTF-8'}{rest}")
+
+
 def utf8_blocks(source: Source, advance: Callable[[int], object]) -> Generator[bytes, None, None]:
     """Yield the blocks of a source. Raise InputError for the first line that is not UTF-8."""
     lines = 1
@@ -115,7 +126,7 @@ def utf8_blocks(source: Source, advance: Callable[[int], object]) -> Generator[b
         except UnicodeDecodeError as error:
             lines += block.count(b"\n", 0, error.start)
             line = block[block.rfind(b"\n", 0, error.start) + 1 :].partition(b"\n")[0]
-            raise InputError(f"{source.name}:{lines}: {not_utf8(line)}") from None
+            raise unreadable(f"{source.name}:{lines}: {not_utf8(line)}") from None
         lines += block.count(b"\n")
         yield block
 

@@ -593,7 +593,9 @@ class _JsonRows:
         if name_field is None and not self._options.subjects:
             raise InputError(
                 f"{self._source.name}:{number}: an object has the fields {', '.join(map(visible, list(value)[:20]))}: expected "
-                "subject, predicate and object, or --subject FIELD, the one with its name"
+                "subject, predicate and object, or ",
+                command="--subject FIELD, the one with its name",
+                clients="the field with its name, given as the column that names the rows",
             )
         name = "" if name_field is None else cut_part(clean_part(json_text(value[name_field])))
         id_field = next((name for name in self._id_fields if name in value), None)

@@ -34,6 +34,7 @@ from refactx.ingest.parsers.parsed import (
     fault,
     mark_invalid_bytes,
     not_utf8,
+    unreadable,
     utf8_blocks,
 )
 from refactx.ingest.parsers.values import format_date, format_double
@@ -372,7 +373,7 @@ def read_header(source: Source, options: TableOptions, wanted: Collection[str]) 
         read = {one: _first_row(lines[at:], one) for one in delimiters}
     except UnicodeDecodeError as error:
         at = lines.index(error.object.removesuffix(b"\n"), at)
-        raise InputError(f"{source.name}:{at + 1}: {not_utf8(lines[at])}") from None
+        raise unreadable(f"{source.name}:{at + 1}: {not_utf8(lines[at])}") from None
 
     def fits(one: str) -> tuple[int, bool, int]:
         names, _ = read[one]

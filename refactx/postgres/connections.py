@@ -12,9 +12,10 @@ from urllib.parse import quote, urlencode
 
 import psycopg
 from psycopg import pq
-from psycopg.abc import PQGen
+from psycopg.abc import Buffer, Loader, PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.crdb import CrdbConnection
+from psycopg.types.datetime import DateLoader, TimestampLoader, TimestamptzLoader
 
 from refactx.errors import DatabaseError, IndexNotFoundError, InputError, RefactxError, without_password
 from refactx.sql import query
@@ -363,6 +364,32 @@ class ServerChangedError(IndexNotFoundError):
     """The connections lead to another server than the one at which an index was opened: open it there again."""
 
 
+def _or_text(loader: type[Loader]) -> type[Loader]:
+    """Return a loader that gives what Python has no date for, such as `infinity` and years before Christ, as text."""
+
+    class OrText(loader):  # type: ignore[misc, valid-type]
+        def load(self, data: Buffer) -> object:
+            try:
+                return super().load(data)
+            except psycopg.DataError:
+                return bytes(data).decode()
+
+    return OrText
+
+
+_LOADERS = {
+    kind: _or_text(loader)
+    for kind, loader in (("date", DateLoader), ("timestamp", TimestampLoader), ("timestamptz", TimestamptzLoader))
+}
+
+
+def _unanswered(url: str, error: psycopg.Error) -> InputError:
+    return InputError(
+        f"{shown_address(url)} does not answer the query: {without_password(' '.join(str(error).split()))}: correct the "
+        "address or --query"
+    )
+
+
 def stream_query(url: str, statement: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
     """Return the names of a query's columns and an iterator over its rows, which closes the connection at its end.
 
@@ -372,17 +399,19 @@ def stream_query(url: str, statement: str) -> tuple[list[str], Iterator[tuple[An
     try:
         connection = psycopg.connect(add_defaults(url))
         connection.read_only = True
+        for kind, loader in _LOADERS.items():
+            connection.adapters.register_loader(kind, loader)
         cursor = connection.cursor("refactx_source")
         cursor.itersize = _ROWS_AT_ONCE
         cursor.execute(statement.encode())
     except psycopg.Error as error:
-        raise InputError(
-            f"{shown_address(url)} does not answer the query: {without_password(' '.join(str(error).split()))}: correct the "
-            "address or --query"
-        ) from None
+        raise _unanswered(url, error) from None
 
     def rows() -> Iterator[tuple[Any, ...]]:
-        with connection:
-            yield from cursor
+        try:
+            with connection:
+                yield from cursor
+        except psycopg.Error as error:  # a value that cannot be computed, or the end of the connection
+            raise _unanswered(url, error) from None
 
     return [column.name for column in cursor.description or ()], rows()

@@ -1,9 +1,11 @@
 """Databases, workbooks and folders as a whole: all tables with the keys that they declare, or that options give."""
 
 import csv
+import re
 import sqlite3
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +231,53 @@ def test_composite_keys_and_keys_of_other_columns_lead_to_their_rows(tiny: Path,
         *(("Ann", "city", "Bergen"), ("x", "note", "y")),
     } <= facts()
     assert not any(row[:2] == ("Bo", "city") and row[5] for row in rows())
+
+
+def test_names_with_the_characters_of_options_are_names(tiny: Path, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "x.db") as lite:
+        lite.executescript("""
+            CREATE TABLE "v1.a=b+c" ("id+x" INTEGER PRIMARY KEY, name TEXT, "p=q" TEXT);
+            CREATE TABLE "V1_a_b_c" (id INTEGER PRIMARY KEY, name TEXT, size INTEGER);
+            CREATE TABLE child (id INTEGER PRIMARY KEY, name TEXT, "to=it" INTEGER REFERENCES "v1.a=b+c" ("id+x"));
+            INSERT INTO "v1.a=b+c" VALUES (1, 'Ann', 'x');
+            INSERT INTO "V1_a_b_c" VALUES (1, 'Bo', 7);
+            INSERT INTO child VALUES (1, 'Cy', 1);
+        """)
+    build("x.db", tiny)
+    assert facts() == {("Ann", "p=q", "x"), ("Bo", "size", "7"), ("Cy", "to it", "Ann")}
+    sheets = {"v1.0": [("name", "x"), ("Ann", 1)], "V1_0": [("name", "y"), ("Bo", 2)]}
+    build(write_xlsx(tmp_path / "x.xlsx", sheets), tiny)
+    assert facts() == {("Ann", "x", "1"), ("Bo", "y", "2")}
+
+
+def test_a_database_that_another_program_writes_is_told(tiny: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(sqlite(tmp_path / "x.db"), isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(InputError, match=r"x\.db is being written by another program .*: try again"):
+            build("x.db", tiny)
+
+
+def test_what_postgresql_cannot_compute_is_told_and_dates_without_end_are_text(tiny: Path, db_url: str) -> None:
+    with psycopg.connect(db_url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA s")
+        connection.execute('CREATE TABLE "s.u" (id int PRIMARY KEY, name text, at date, till timestamptz)')
+        connection.execute("INSERT INTO \"s.u\" VALUES (1, 'Ann', '0044-03-15 BC', 'infinity')")
+        connection.execute('CREATE TABLE "S.U" (id int PRIMARY KEY, name text, at timestamp)')
+        connection.execute("INSERT INTO \"S.U\" VALUES (1, 'Bo', '2020-01-02')")
+        connection.execute("CREATE TABLE secret (name text, x int)")
+        connection.execute("DROP ROLE IF EXISTS reads_some")
+        connection.execute("CREATE ROLE reads_some LOGIN")
+        connection.execute('GRANT SELECT ON "s.u", "S.U" TO reads_some')
+    build(db_url, tiny)
+    seen = facts()
+    assert seen >= {("Ann", "at", "0044-03-15 BC"), ("Ann", "till", "infinity")}
+    assert {row[2] for row in seen if row[0] == "Bo"} == {"2020-01-02"}
+    build(re.sub(r"user=\w+", "user=reads_some", db_url), tiny)
+    assert facts() == seen, "what the role may not read is left out"
+    with pytest.raises(InputError, match="does not answer the query: division by zero"):
+        build(db_url, tiny, query="SELECT 'a', 'b', 1 / (x - 5000) FROM generate_series(1, 9000) AS x")
+    with psycopg.connect(db_url, autocommit=True) as connection:
+        connection.execute("DROP OWNED BY reads_some; DROP ROLE reads_some")
 
 
 @pytest.mark.parametrize(

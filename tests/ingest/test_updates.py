@@ -228,3 +228,74 @@ def test_an_update_that_fails_at_any_write_leaves_the_index_old_or_new(
     assert seen == sorted(seen, key=lambda one: one == after), "it does not go back"
     assert at > 8
     assert rows("held") == after
+
+
+def test_the_rows_of_another_table_that_is_added_are_its_own(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "products.csv").write_text("id,name\nP1,Screw\nP2,Nut\n")
+    (tmp_path / "orders.csv").write_text("id,title,total\nO1,first,7\n")
+    (tmp_path / "fixes.csv").write_text("id,name\nP1,Screw\nP3,Bolt\n")
+    options: dict[str, Any] = {"subject": "name", "id": "id", "inverse": True}
+    refactx.build_index("shop", "products.csv", **options, tokenizer=str(tiny), replace=True)
+    refactx.append("shop", "orders.csv", **{**options, "subject": "title"})
+    refactx.update("shop", "fixes.csv", id="id")
+    (tmp_path / "orders.csv").write_text("id,title,total\nO1,first,8\nO2,second,9\n")
+    refactx.update("shop", "orders.csv", subject="title", id="id")
+    members = {row[0]: row[2] for row in rows("shop") if row[1] == "row of"}
+    products = dict.fromkeys(("Screw", "Nut", "Bolt"), "products")
+    assert members == products | dict.fromkeys(("first", "second"), "orders")
+    refactx.forget("shop", "orders.csv", **{**options, "subject": "title"})
+    assert {row[0]: row[2] for row in rows("shop") if row[1] == "row of"} == products
+
+
+@pytest.mark.parametrize("option", ["id", "description", "alias", "list"])
+def test_a_column_of_some_of_several_tables_is_that_of_those(tiny: Path, tmp_path: Path, option: str) -> None:
+    (tmp_path / "people.csv").write_text("name,code,age\nAnn,A1|B1,7\n")
+    (tmp_path / "towns.csv").write_text("name,size\nGraz,9\n")
+    value = "{}=|" if option == "list" else "{}"
+    options: dict[str, Any] = {"subject": "name", "tokenizer": str(tiny), "replace": True, "aliases": True}
+    refactx.build_index("some", ["people.csv", "towns.csv"], **options, **{option: value.format("people.code")})
+    expected = rows("some")
+    refactx.build_index("some", ["people.csv", "towns.csv"], **options, **{option: value.format("code")})
+    assert rows("some") == expected
+    assert refactx.update("some", "towns.csv").facts == 0, "it needs no column of the other table"
+    for wrong in ("color", "people.color", "persons.code"):
+        with pytest.raises(
+            InputError, match=rf"no table has the column {wrong} \(--{option}\): people has .*; towns has "
+        ):
+            refactx.build_index("wrong", ["people.csv", "towns.csv"], **options, **{option: value.format(wrong)})
+
+
+def test_rows_that_named_a_new_row_are_linked_when_they_are_updated_too(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "orders.csv").write_text("id,title,product\n1,first,P1\n2,second,P2\n")
+    (tmp_path / "products.csv").write_text("id,name\nP1,Screw\n")
+    options: dict[str, Any] = {
+        "key": "orders.product=products.id",
+        "inverse": True,
+        "tokenizer": str(tiny),
+        "replace": True,
+    }
+    options["subject"] = ["orders.title", "products.name"]
+    refactx.build_index("late", ["orders.csv", "products.csv"], **options)
+    (tmp_path / "products.csv").write_text("id,name\nP2,Nut\n")
+    done = refactx.update("late", "products.csv")
+    assert "rows that named them before, by column orders.product, do not lead to them: update these rows" in done.note
+    (tmp_path / "orders.csv").write_text("id,title,product\n2,second,P2\n")
+    assert refactx.update("late", "orders.csv").note == ""
+    updated = rows("late")
+    (tmp_path / "orders.csv").write_text("id,title,product\n1,first,P1\n2,second,P2\n")
+    (tmp_path / "products.csv").write_text("id,name\nP1,Screw\nP2,Nut\n")
+    refactx.build_index("anew", ["orders.csv", "products.csv"], **options)
+    assert updated == rows("anew")
+
+
+def test_a_part_of_a_table_that_refers_to_itself_is_updated(tiny: Path, tmp_path: Path) -> None:
+    staff = tmp_path / "staff.csv"
+    staff.write_text("id,name,boss\n1,Ann,2\n2,Bo,\n3,Cy,2\n")
+    options: dict[str, Any] = {"subject": "name", "id": "id", "key": "staff.boss=staff.id", "inverse": True}
+    refactx.build_index("own", "staff.csv", **options, tokenizer=str(tiny), replace=True)
+    staff.write_text("id,name,boss\n1,Ann,3\n")
+    assert refactx.update("own", "staff.csv").note == ""
+    updated = rows("own")
+    staff.write_text("id,name,boss\n1,Ann,3\n2,Bo,\n3,Cy,2\n")
+    refactx.build_index("own", "staff.csv", **options, tokenizer=str(tiny), replace=True)
+    assert updated == rows("own")

@@ -372,3 +372,37 @@ def test_a_source_reads_as_a_file_without_its_byte_order_mark(tmp_path: Path) ->
     with BlockStream(Source(path).blocks()) as stream:
         buffer = bytearray(5)
         assert (stream.readinto(buffer), buffer) == (5, b"abcde")
+
+
+def rdf_xml(*parts: str) -> str:
+    head = '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e/#">'
+    return "\n".join([head, *parts, "</rdf:RDF>"])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ('<rdf:Description rdf:ID="a"><e:p>1</e:p></rdf:Description>',) * 2,
+        ('<e:T rdf:ID="a"/>', '<rdf:Description rdf:about="x:b"><e:p rdf:ID="a">2</e:p></rdf:Description>'),
+        ('<e:T rdf:ID="a"/>', '<r:Description xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" r:ID="a"/>'),
+        ('<e:T xml:base="http://b/c" rdf:ID="a"/>', '<e:T xml:base="http://b/c#d"><e:p><e:T rdf:ID="a"/></e:p></e:T>'),
+    ],
+)
+def test_an_rdf_id_that_is_there_twice_is_an_error(tmp_path: Path, first: str, second: str) -> None:
+    (tmp_path / "a.rdf").write_text(rdf_xml(first, '<e:T rdf:ID="b"/>', second))
+    with pytest.raises(InputError, match=r"a\.rdf:4: this is not RDF/XML: rdf:ID 'a' is that of line 2 too: "):
+        list(published_quads([tmp_path / "a.rdf"]))
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        '<e:T rdf:about="#a"><e:p>2</e:p></e:T>',
+        '<e:T xml:base="http://other/" rdf:ID="a"/>',
+        '<e:T e:ID="a"/>',
+        '<e:T><e:p rdf:parseType="Literal"><e:T rdf:ID="a"/></e:p></e:T>',
+    ],
+)
+def test_an_rdf_id_names_one_thing_of_each_base(tmp_path: Path, second: str) -> None:
+    (tmp_path / "a.rdf").write_text(rdf_xml('<e:T rdf:ID="a"/>', second))
+    assert len(list(published_quads([tmp_path / "a.rdf"]))) >= 2

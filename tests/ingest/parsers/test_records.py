@@ -425,3 +425,27 @@ def test_ready_made_facts_have_inverses_if_their_objects_are_subjects(tmp_path: 
     one, other = base.report.notes
     assert "1 predicate of tables and lines has inverse facts, such as knows" in one
     assert "2 predicates of tables and lines have none" in other and "age (0 of 1), city (0 of 1)" in other
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "subjects", "says"),
+    [
+        ("t.csv", b"name,size\na,1\n", (), "give the column that names the rows, such as name "),
+        ("t.csv", b"name,size\na,1\n", ("nam",), "give one of these as that which names the rows"),
+        ("t.csv", b"a,b,c\n1,2,3\n", (), "or call three columns subject, predicate and object"),
+        ("t.csv", b"subject,predicate,object,object\na,1,2,3\n", (), "rename one of them"),
+        ("t.csv", b"name,size\nM\xfc,1\n", ("name",), ":2: not UTF-8, perhaps Latin-1: save the file in UTF-8"),
+        ("t.csv", "name,size\na,1\n".encode("utf-16"), ("name",), "is UTF-16: save the file in UTF-8"),
+        ("t.txt", b"<M\xfc> <a> <b>\n", (), "save the file in UTF-8"),
+        ("t.txt", b"a|b|c\n", (), "a first line with the names of its columns"),
+        ("t.jsonl", b'{"a": 1}\n', (), "given as the column that names the rows"),
+    ],
+)
+def test_clients_of_a_server_are_told_what_to_do_with_the_file(
+    tmp_path: Path, name: str, content: bytes, subjects: tuple[str, ...], says: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        built(tmp_path, {name: content}, subjects=subjects)
+    assert says in error.value.for_clients
+    assert "--" not in error.value.for_clients
+    assert "--" in str(error.value)

@@ -94,7 +94,7 @@ def test_a_corrupt_archive_is_an_error(tmp_path: Path, kind: str) -> None:
     ("content", "message"),
     [
         (TEXT.decode().encode("utf-16"), "is UTF-16: give --encoding utf-16"),
-        ("<a> <b> <c> .\n".encode("utf-16-le"), r"or UTF-16: --encoding utf-16"),
+        ("<a> <b> <c> .\n".encode("utf-16-le"), r"or UTF-16: give --encoding utf-16"),
         (archive("facts.nt", text="<http://x/word/xl/> ."), "is compressed with zip, .* unpack it, or use gzip"),
         (
             archive("[Content_Types].xml", "word/document.xml", "xl/a"),
