@@ -91,12 +91,3 @@ CREATE TABLE IF NOT EXISTS refactx.memories (
     created timestamptz NOT NULL DEFAULT now(),
     UNIQUE (index_id, fingerprint)
 );
-
--- The least similarity at which a memory resolves words, where `refactx memory calibrate` found it: of entities and of
--- properties that are only near, and of namesakes that are described otherwise (refactx.sparql.placeholders.calibration).
-CREATE TABLE IF NOT EXISTS refactx.memory_thresholds (
-    memory_id integer NOT NULL REFERENCES refactx.memories ON DELETE CASCADE,
-    kind text NOT NULL CHECK (kind IN ('entity', 'relation', 'namesake')),
-    tau double precision NOT NULL,
-    PRIMARY KEY (memory_id, kind)
-);

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from refactx.eval.run import Shard, Task
     from refactx.sparql.packs.translator import Translator
 
-_POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"), "ablate_names", "distractors")
+_POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"))
 _PACK_GROUP = ("pack_name", "modes", "policy", "source", "language", "category", "encoder")
 _OF_SERVERS = ("tokenizer",)
 _OF_ANSWERS = (*_OF_SERVERS, "free", "judge", "judge_url", "batch_size", *(one.name for one in fields(Generation)))
@@ -41,8 +41,6 @@ _GROUPS = {
 MODES = ("prompt", "retrieval", "repair", "agent")
 _RUN_ON = {None: "invented", "invented": "invented", "frozen": "invented"}
 """What runs the queries of a pack, by what is given, where that is the pack's own data."""
-MOST = 9
-"""The most times that a memory grows."""
 _TYPED = ParameterSource.COMMANDLINE
 
 
@@ -55,29 +53,6 @@ def _modes(_context: click.Context, _parameter: click.Parameter, given: str) -> 
     if not modes or not set(modes) <= set(MODES):
         raise click.BadParameter(f"{given} is no list of {', '.join(MODES)}")
     return modes
-
-
-def _shares(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[float, ...]:
-    try:
-        shares = tuple(float(text) for text in (given or "").split(",") if text.strip())
-    except ValueError:
-        shares = (0.0,)
-    if not all(0 < share < 1 for share in shares):
-        raise click.BadParameter(f"{given} is no list of shares between 0 and 1: give one such as 0.1,0.3,0.5")
-    return shares
-
-
-def _factors(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[int, ...]:
-    """Return the factors of a range such as 2..9, or of a list such as 2,5."""
-    first, dots, last = (given or "").partition("..")
-    try:
-        numbers = [int(text) for text in ([first, last] if dots else first.split(",")) if text.strip()]
-    except ValueError:
-        numbers = [0]
-    factors = tuple(range(numbers[0], numbers[-1] + 1)) if dots and len(numbers) == 2 else tuple(numbers)
-    if not all(1 < factor <= MOST for factor in factors) or (given and not factors):
-        raise click.BadParameter(f"{given} is no list of factors from 2 to {MOST}: give one such as 2..{MOST} or 2,5")
-    return factors
 
 
 def _shard(_context: click.Context, _parameter: click.Parameter, given: str) -> "Shard":
@@ -98,12 +73,6 @@ _own_options = common.all_of(
     ),
     common.declared(PolicyOptions, *WRITING),
     common.declared(ServerOptions, *_OF_SERVERS),
-    click.option(
-        "--ablate-names", callback=_shares, metavar="X,...", help="placeholders: without these shares of names."
-    ),
-    click.option(
-        "--distractors", callback=_factors, metavar="N..M", help="placeholders: with N to M times as many names."
-    ),
     click.option("--pack", "pack_name", metavar="PACK", help="Score translations, by default of its cases."),
     click.option("--modes", default=",".join(MODES), callback=_modes, metavar="MODE,...", help="Default: all four."),
     click.option(
@@ -209,10 +178,10 @@ def _policy_task(given: dict[str, Any]) -> "Task[Any]":
     _refuse(_OF_ANSWERS, "is of answers, and --sparql scores queries: leave one out")
     check_place(given["run_on"])
     engine = common.engine_options_of(given := _without(given, *_OF_SERVERS), 1, 1)
-    ablate, grammar, has_url = given.pop("ablate_names"), given.pop("grammar"), given["model_url"] is not None
+    grammar, has_url = given.pop("grammar"), given["model_url"] is not None
     named = [writer_named(one, constrained=grammar and not (one == "open" and has_url)) for one in given.pop("sparql")]
     policies = tuple(dict.fromkeys(named))
-    return PolicyTask(policies=policies, ablate=ablate, engine=engine, **_without(given, *_PACK_GROUP, *_OF_ANSWERS))
+    return PolicyTask(policies=policies, engine=engine, **_without(given, *_PACK_GROUP, *_OF_ANSWERS))
 
 
 def _pack_task(given: dict[str, Any], stack: ExitStack) -> "Task[Any]":

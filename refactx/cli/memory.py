@@ -1,4 +1,4 @@
-"""The group `refactx memory`: build, show, find, calibrate and drop."""
+"""The group `refactx memory`: build, show, find and drop."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refactx.cli.help import OrderedGroup
-from refactx.cli.options import DB, DEVICE, INDEX, JSON, OWN_INDEX, Number, print_json
+from refactx.cli.options import DB, DEVICE, INDEX, JSON, OWN_INDEX, print_json
 from refactx.fact import line
 
 if TYPE_CHECKING:
@@ -126,47 +126,6 @@ def find(
 
 
 @memory.command()
-@click.option("--encoder", metavar="MODEL", help="Of the memory; default: the one built last.")
-@click.option("--count", default=500, show_default=True, type=click.IntRange(1), metavar="N", help="N names of a kind.")
-@click.option("--seed", default=0, show_default=True, metavar="N", help="Of the choice of names.")
-@click.option(
-    "--refusal",
-    type=Number(0, 1),
-    metavar="R",
-    help="Refuse at least R of what is missing; default: most right decisions.",
-)
-@OWN_INDEX
-@DB
-@JSON
-def calibrate(
-    encoder: str | None, count: int, seed: int, refusal: float | None, index: str, db: str | None, as_json: bool
-) -> None:
-    """Find how similar a name has to be, and store it with the memory.
-
-    Names are sought in other words, by an alias and a class, while the memory has them and while it is without them. A
-    query with a name that is less similar is refused.
-    """
-    from refactx.errors import InputError
-    from refactx.index.open import open_index
-    from refactx.sparql.placeholders.calibration import calibrate_memory
-    from refactx.sparql.placeholders.opening import open_memory
-    from refactx.sparql.placeholders.vector_memory import VectorMemory
-
-    with open_index(index, db) as opened, _bar("calibrate", " names") as progress:
-        found = open_memory(opened, encoder)
-        if not isinstance(found, VectorMemory):
-            raise InputError(f"index {index} has no memory: run `refactx memory build --index {index}` first")
-        done = calibrate_memory(opened, found, count=count, seed=seed, refusal=refusal, progress=progress)
-    if as_json:
-        return print_json(done.to_json())
-    click.echo(f"{'kind':<10} {'threshold':>9} {'kept':>6} {'refused':>8} {'right':>6} {'wrong':>6}")
-    for kind, one in done.found.items():
-        click.echo(f"{kind:<10} {one.tau:>9.3f} {one.kept:>6.2f} {one.refused:>8.2f} {one.right:>6} {one.wrong:>6}")
-    click.echo(f"stored with the memory of {index} by {done.encoder}")
-    return None
-
-
-@memory.command()
 @click.option("--encoder", metavar="MODEL", help="Only that of this encoder, as show names it.")
 @OWN_INDEX
 @DB
@@ -197,14 +156,11 @@ def _document(record: "MemoryRecord", texts: int, missing: int) -> dict[str, Any
         "texts": texts,
         "without_embedding": missing,
         "bytes": record.bytes,
-        "thresholds": {name: round(tau, 4) for name, tau in sorted(record.thresholds.items())},
         "built": str(record.created),
     }
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {one:g}" for name, one in value.items()) or "0.85 (calibrate finds better ones)"
     return f"{value:,}" if type(value) is int else str(value)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from refactx.errors import InputError
 from refactx.eval.execution import has_answer, is_same, row_f1, run_query
 from refactx.eval.questions import Question, read_queries
-from refactx.eval.report import Case, Figure, Layout, Row, Table, lead_of
+from refactx.eval.report import Case, Figure, Layout, lead_of
 from refactx.eval.run import Answers, IndexTask, Record, Score, Scored, default_folder, fingerprint
 from refactx.eval.sparql import bleu
 from refactx.eval.statistics import mean, ratio_of_pairs
@@ -68,9 +68,8 @@ _OF_PLOT = ("f1", "sqm_strict", "hallucinated", "refused")
 class PolicyTask(IndexTask):
     """The evaluation of `refactx eval --sparql`.
 
-    `run_on`: the engine, as of `refactx query --run-on`; `timeout`: the most seconds of a query; `ablate`: the shares of
-    names that are taken out of the memory; `distractors`: how many times as large the memory is made. The others are those
-    of `refactx query`.
+    `run_on`: the engine, as of `refactx query --run-on`; `timeout`: the most seconds of a query. The others are
+    those of `refactx query`.
     """
 
     policies: tuple[WriterName, ...]
@@ -79,8 +78,6 @@ class PolicyTask(IndexTask):
     tau: float | None = None
     run_on: str | None = None
     timeout: float = SECONDS
-    ablate: tuple[float, ...] = ()
-    distractors: tuple[int, ...] = ()
 
     name = "queries"
     figures = FIGURES
@@ -100,14 +97,8 @@ class PolicyTask(IndexTask):
                 f"--sparql {steered[0]} needs a model whose choices can be steered, which no server offers: give placeholders, "
                 "rag or ids, or leave out --model-url"
             )
-        resolves = "placeholders" in self.policies
-        if self.tau is not None and not resolves:
+        if self.tau is not None and "placeholders" not in self.policies:
             raise InputError("--tau is of names that a memory resolves: give --sparql placeholders")
-        if (self.ablate or self.distractors) and not resolves:
-            raise InputError(
-                "--ablate-names and --distractors resolve the texts of placeholders again, and constrained text has nothing to "
-                "resolve: give --sparql placeholders"
-            )
         for package, extra in (("pyoxigraph", "sparql"), ("sacrebleu", "eval")):
             require(package, extra)
 
@@ -230,7 +221,7 @@ class PolicyTask(IndexTask):
         return [id_ for id_ in ids if id_ not in existing]
 
     def score(self, records: Mapping[str, Sequence[Record]]) -> Scored:
-        """Return the scores of the questions whose gold query is SPARQL, with the results of the experiments."""
+        """Return the scores of the questions whose gold query is SPARQL."""
         golds = records[GOLD]
         chosen = [at for at, gold in enumerate(golds) if not gold["fault"]]
         if not chosen:
@@ -247,28 +238,7 @@ class PolicyTask(IndexTask):
             "gold": _gold_figures(golds),
             "bleu_signature": bleu(own, own).signature,
         }
-        if self.ablate or self.distractors:
-            more |= self._experiments(asked, lines)
         return Scored(runs, more)
-
-    def _experiments(self, questions: Sequence[Question], lines: Mapping[str, Sequence[Record]]) -> dict[str, Any]:
-        from refactx.eval.experiments import RememberedMemory, Resolving, ablate_names, add_distractors, read_texts
-        from refactx.sparql.placeholders.opening import open_memory
-        from refactx.sparql.placeholders.resolver import FactFeasibility
-
-        memory = RememberedMemory(open_memory(self.opened_index))
-        resolving = Resolving(
-            lambda sparql: run_query(self.engine_of_queries, sparql, self.timeout),
-            FactFeasibility(self.opened_index),
-            self.tau,
-        )
-        texts = read_texts(questions, lines["placeholders"], lines[GOLD])
-        found: dict[str, Any] = {"thresholds": memory.thresholds.to_json() if self.tau is None else self.tau}
-        if self.ablate:
-            found["ablation"] = ablate_names(texts, memory, resolving, self.ablate)
-        if self.distractors:
-            found["distractors"] = add_distractors(texts, memory, resolving, self.distractors)
-        return found
 
     @staticmethod
     def layout(report: Mapping[str, Any]) -> Layout:
@@ -286,7 +256,6 @@ class PolicyTask(IndexTask):
             figures=FIGURES,
             tiles=("f1",),
             groups={"by_kind": ("By kind of question", _OF_GROUPS)},
-            tables=[*_ablation(report.get("ablation", ())), *_distractors(report.get("distractors", ()))],
             cases={name: [_case(x) for x in report["results"] if x["run"] == name] for name in report["runs"]},
             plots=_plots,
         )
@@ -409,65 +378,7 @@ def _case(one: Mapping[str, Any]) -> Case:
     return Case(title=one["question"], fields=fields, text=one["sparql"] or "(no query)")
 
 
-def _ablation(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
-    names = ("refusal_accuracy", "sqm_strict", "sqm_paper", "f1", "refused")
-    columns = ["unanswerable", "answerable", "refusal accuracy", "SQM, strict", "SQM, paper", "F1", "refused"]
-
-    def made(row: Mapping[str, Any]) -> Row:
-        tau = [] if row["tau"] is None else [f"{row['tau']:g}"]
-        counts = [str(row["unanswerable"]), str(row["answerable"])]
-        return Row(f"{row['share']:.0%} of names", [*tau, *counts, *(row[name] for name in names)])
-
-    own, others = ([row for row in rows if (row["tau"] is None) is is_own] for is_own in (True, False))
-    title = "Names taken out of the memory"
-    note = "The texts of placeholders, resolved again without a share of the names that gold queries need"
-    return [
-        Table(title=title, columns=["", *columns], rows=list(map(made, own)), note=f"{note}.", brief=True),
-        Table(
-            title=f"{title}, by least similarity",
-            columns=["", "least similarity", *columns],
-            rows=list(map(made, others)),
-            note=f"{note}, by other least similarities than those of the run.",
-        ),
-    ]
-
-
-def _distractors(rows: Sequence[Mapping[str, Any]]) -> list[Table]:
-    names = ("sqm_paper", "f1", "refused")
-    return [
-        Table(
-            title="Near-duplicates in the memory",
-            columns=["memory", "SQM, strict", "over that without", "SQM, paper", "F1", "refused", "queries changed"],
-            rows=[
-                Row(
-                    f"x {row['factor']}",
-                    [row["sqm_strict"], row["over"], *(row[name] for name in names), str(row["changed"])],
-                )
-                for row in rows
-            ],
-            note="The texts of placeholders, resolved again by a memory that is as many times as large.",
-            brief=True,
-        )
-    ]
-
-
 def _plots(layout: Layout) -> dict[str, str]:
-    from refactx.eval.plots import curves, figure_dots, group_dots
+    from refactx.eval.plots import figure_dots, group_dots
 
-    report = layout.report
-    drawn = {"Policies": figure_dots(layout, _OF_PLOT), "Execution F1 by kind": group_dots(layout, "by_kind", "f1")}
-    for key, title in (("refusal_accuracy", "Refusal accuracy"), ("sqm_strict", "SQM of answerable questions")):
-        points: dict[str, list[tuple[float, float]]] = {}
-        for row in report.get("ablation", ()):
-            if row["tau"] is not None and row[key]["value"] is not None:
-                points.setdefault(f"{row['share']:.0%} taken out", []).append((row["tau"], row[key]["value"]))
-        if points:
-            drawn[f"{title} by least similarity"] = curves(points, key, ("least similarity (τ)", title))
-    if rows := report.get("distractors"):
-        points = {
-            label: [(row["factor"], row[key]["value"]) for row in rows]
-            for key, label in (("sqm_strict", "strict"), ("sqm_paper", "paper"))
-        }
-        labels = ("size of the memory, times that of the index", "SQM")
-        drawn["SQM by size of memory"] = curves(points, "distractors", labels)
-    return drawn
+    return {"Policies": figure_dots(layout, _OF_PLOT), "Execution F1 by kind": group_dots(layout, "by_kind", "f1")}

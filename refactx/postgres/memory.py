@@ -5,7 +5,7 @@ the next build continues where a killed one ended. A memory is ready when it was
 stays as it is until the next build, and its record says how many changes it has followed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -116,10 +116,7 @@ SELECT m.id, i.name AS index, m.encoder, m.fingerprint, m.width, m.aliases, m.re
         SELECT count(*) FROM jsonb_array_elements(coalesce(i.report -> 'changes', '[]')) AS c
         WHERE c ->> 'change' <> 'compact'
     ) - m.changes AS behind,
-    coalesce(pg_total_relation_size(to_regclass('refactx.memory_' || m.id)), 0)::bigint AS bytes,
-    coalesce(
-        (SELECT jsonb_object_agg(t.kind, t.tau) FROM refactx.memory_thresholds AS t WHERE t.memory_id = m.id), '{}'
-    ) AS thresholds
+    coalesce(pg_total_relation_size(to_regclass('refactx.memory_' || m.id)), 0)::bigint AS bytes
 FROM refactx.memories AS m JOIN refactx.indexes AS i ON i.id = m.index_id
 WHERE m.index_id = %s ORDER BY m.id
 """
@@ -133,8 +130,7 @@ class MemoryRecord:
 
     `index`: the name of its index; `encoder`: the encoder's name as the user gave it; `fingerprint`: of its weights;
     `width`: the numbers of an embedding; `aliases`: whether aliases have embeddings; `behind`: how many appends and
-    forgets of the index it has not followed; `ready`: whether it was finished once; `bytes`: on disk; `thresholds`: those
-    that a calibration found, by kind.
+    forgets of the index it has not followed; `ready`: whether it was finished once; `bytes`: on disk.
     """
 
     id: int
@@ -147,7 +143,6 @@ class MemoryRecord:
     created: datetime
     behind: int
     bytes: int
-    thresholds: Mapping[str, float]
 
     @property
     def table(self) -> sql.Identifier:
@@ -218,17 +213,6 @@ def finish_memory(connection: Connection, memory: MemoryRecord, changes: int) ->
         raise IndexNotFoundError(f"index {memory.index!r} was dropped while its memory was being built")
 
 
-def store_thresholds(connection: Connection, memory: MemoryRecord, thresholds: Mapping[str, float]) -> None:
-    """Store thresholds of a memory by kind, in place of those that it has for these kinds."""
-    with connection.transaction():
-        for kind, tau in thresholds.items():
-            connection.execute(
-                """INSERT INTO refactx.memory_thresholds VALUES (%s, %s, %s)
-                ON CONFLICT (memory_id, kind) DO UPDATE SET tau = excluded.tau""",
-                [memory.id, kind, tau],
-            )
-
-
 def drop_memories(
     connection: Connection, entry: CatalogueEntry, encoder: str | None = None, patience: float = PATIENCE
 ) -> list[MemoryRecord]:
@@ -265,8 +249,8 @@ def _discard(connection: Connection, numbers: Sequence[int]) -> None:
 
 
 def _has_table(connection: psycopg.Connection[Any]) -> bool:
-    """Return whether the catalogue has the tables of memories, of which this is the last: the first build makes them."""
-    return connection.execute("SELECT to_regclass('refactx.memory_thresholds') IS NOT NULL").fetchone() == (True,)
+    """Return whether the catalogue has the table of memories: the first build makes it."""
+    return connection.execute("SELECT to_regclass('refactx.memories') IS NOT NULL").fetchone() == (True,)
 
 
 Role = Literal["u", "d", "s", "a"]
@@ -503,53 +487,3 @@ def _texts(embeddings: NDArray[np.float32]) -> list[str]:
     ['[0.5,-1.0]']
     """
     return ["[" + ",".join(map(repr, row)) + "]" for row in embeddings.astype(np.float16).tolist()]
-
-
-class SampleRow(NamedTuple):
-    """A name of an entity or property, with an alias of it; "" in samples without aliases."""
-
-    number: int
-    label: str
-    description: str
-    alias: str
-
-
-def sample_aliased(
-    connection: psycopg.Connection[Any], memory: MemoryRecord, *, count: int, seed: int
-) -> list[SampleRow]:
-    """Return at most `count` names of entities that have an alias other than their label in another case, with one."""
-    statement = sql.SQL(
-        """SELECT number, label, description, alias FROM (
-            SELECT DISTINCT ON (m.number) m.number, m.label, m.description, a.label AS alias
-            FROM {table} AS m JOIN {table} AS a ON a.number = m.number
-            WHERE a.is_alias AND NOT m.is_alias AND m.embedding IS NOT NULL AND a.folded <> m.folded AND (m.number & 1) = 0
-            ORDER BY m.number, hashtextextended(a.label, %(seed)s)
-        ) AS named ORDER BY hashtextextended(number::text, %(seed)s), number LIMIT %(count)s"""
-    ).format(table=memory.table)
-    return [SampleRow(*row) for row in connection.execute(statement, {"seed": seed, "count": count}).fetchall()]
-
-
-def sample_properties(
-    connection: psycopg.Connection[Any], memory: MemoryRecord, *, count: int, seed: int
-) -> list[SampleRow]:
-    """Return at most `count` properties that have a description."""
-    statement = sql.SQL(
-        """SELECT number, label, description, '' FROM {}
-        WHERE NOT is_alias AND embedding IS NOT NULL AND (number & 1) = 1 AND description <> ''
-        ORDER BY hashtextextended(number::text, %(seed)s), number LIMIT %(count)s"""
-    ).format(memory.table)
-    return [SampleRow(*row) for row in connection.execute(statement, {"seed": seed, "count": count}).fetchall()]
-
-
-def sample_namesakes(
-    connection: psycopg.Connection[Any], memory: MemoryRecord, *, count: int, seed: int
-) -> list[SampleRow]:
-    """Return at most `count` names of entities that share their label with another one. All have a description."""
-    statement = sql.SQL(
-        """SELECT number, label, description, '' FROM {table} AS m
-        WHERE NOT is_alias AND embedding IS NOT NULL AND (number & 1) = 0 AND description <> '' AND EXISTS (
-            SELECT FROM {table} AS o WHERE o.folded = m.folded AND o.number <> m.number AND NOT o.is_alias
-            AND o.embedding IS NOT NULL AND (o.number & 1) = 0 AND o.description <> ''
-        ) ORDER BY hashtextextended(number::text, %(seed)s), number LIMIT %(count)s"""
-    ).format(table=memory.table)
-    return [SampleRow(*row) for row in connection.execute(statement, {"seed": seed, "count": count}).fetchall()]

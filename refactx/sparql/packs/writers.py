@@ -14,7 +14,7 @@ keeps `rag` and `ids` from making ids up: those that the index does not have are
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
@@ -46,10 +46,10 @@ from refactx.sparql.packs.translation import Attempt
 from refactx.sparql.placeholders.entry import (
     Choice,
     Entry,
+    Match,
     Memory,
     Near,
     Refused,
-    Thresholds,
     entry_of,
     has_label,
     is_described,
@@ -177,7 +177,7 @@ class PlaceholderWriter:
 
 
 NO_FACTS = "no fact was written for the question, so there are no names for a query"
-_TAKEN = Thresholds(entity=1.0, relation=1.0, namesake=0.0)
+_TAKEN: Mapping[Match, float] = {"entity": 1.0, "relation": 1.0, "namesake": 0.0}
 
 
 class HarvestWriter:
@@ -452,7 +452,7 @@ def make_writer(
     ask: Callable[[str], Sequence[LinkedFact]] | None = None,
     choose: Callable[[str], QueryChoice] | None = None,
     memory: Memory | None = None,
-    tau: float | Thresholds | None = None,
+    tau: float | None = None,
     prompt: SparqlPrompt | None = None,
 ) -> QueryWriter:
     """Return a writer on an open index.

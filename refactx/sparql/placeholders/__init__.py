@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.sparql.placeholders.entry import Choice, Entry, Memory, Refused, Resolved, Thresholds
+    from refactx.sparql.placeholders.entry import Choice, Entry, Memory, Refused, Resolved
     from refactx.sparql.placeholders.index_names import IndexNames, IndexResolver
     from refactx.sparql.placeholders.name_memory import NameMemory
     from refactx.sparql.placeholders.opening import load_encoder, open_memory
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Choice", "Entry", "FactFeasibility", "IndexNames", "IndexResolver", "Memory", "MemoryResolver"]
 __all__ += ["NameMemory", "Names", "PgmrQuery", "Placeholder", "Refusal", "Refused", "RefusedError"]
-__all__ += ["Resolved", "Resolver", "Style", "Thresholds", "VectorMemory", "build_memory", "from_pgmr"]
+__all__ += ["Resolved", "Resolver", "Style", "VectorMemory", "build_memory", "from_pgmr"]
 __all__ += ["load_encoder", "open_memory", "read_pgmr", "to_pgmr"]
 __getattr__ = lazy_exports(
     __name__,
     {
-        "entry": "Choice Entry Memory Refused Resolved Thresholds",
+        "entry": "Choice Entry Memory Refused Resolved",
         "index_names": "IndexNames IndexResolver",
         "name_memory": "NameMemory",
         "opening": "load_encoder open_memory",

@@ -16,6 +16,7 @@ from typing import Protocol
 from refactx.index.index import Index
 from refactx.iris import split_uri
 from refactx.sparql.placeholders.entry import (
+    PAPER,
     Choice,
     Entry,
     How,
@@ -24,7 +25,6 @@ from refactx.sparql.placeholders.entry import (
     Option,
     Refused,
     Resolved,
-    Thresholds,
     is_described,
     mention_text,
 )
@@ -272,15 +272,14 @@ class MemoryResolver:
         self,
         memory: Memory,
         *,
-        tau: float | Thresholds | None = None,
+        tau: float | Mapping[Match, float] | None = None,
         feasible: Feasible | None = None,
         ignore_case: bool = False,
         must_match: bool = False,
     ) -> None:
         self._memory, self._feasible, self._ignore_case, self._must_match = memory, feasible, ignore_case, must_match
-        if tau is None:
-            tau = memory.thresholds
-        self._tau = tau if isinstance(tau, Thresholds) else Thresholds(entity=tau, relation=tau, namesake=tau)
+        least = memory.thresholds if tau is None else tau
+        self._least_of = least if isinstance(least, Mapping) else dict.fromkeys(PAPER, least)
 
     def resolve_query(self, query: PgmrQuery) -> Resolved | Refused:
         """Return what the placeholders of a query stand for, or why it is refused.
@@ -369,7 +368,7 @@ class MemoryResolver:
     def _least(self, choice: Choice) -> float:
         """Return the least similarity of such a choice. A label with the right description, or with none, has 1."""
         match: Match = choice.mention.kind if choice.how == "nearest" else "namesake"
-        return {"entity": self._tau.entity, "relation": self._tau.relation, "namesake": self._tau.namesake}[match]
+        return self._least_of[match]
 
     def _passes(self, choice: Choice) -> bool:
         exact = choice.how != "nearest" and choice.similarity == 1

@@ -20,7 +20,6 @@ from refactx.postgres.memory import (
     EntryRow,
     MemoryRecord,
     NearRow,
-    SampleRow,
     begin_memory,
     build_graphs,
     copy_embeddings,
@@ -42,8 +41,8 @@ from refactx.sparql.placeholders.entry import (
     PAPER,
     Encoder,
     Entry,
+    Match,
     Near,
-    Thresholds,
     folded_hash,
     has_label,
     label_keys,
@@ -196,9 +195,9 @@ class VectorMemory:
         self._vectors = index.database.retry(find_pgvector, record.index)
 
     @property
-    def thresholds(self) -> Thresholds:
-        """Those that `refactx memory calibrate` found, else the paper's."""
-        return PAPER.updated(self.record.thresholds)
+    def thresholds(self) -> Mapping[Match, float]:
+        """Those of the paper."""
+        return PAPER
 
     def exact(self, mentions: Sequence[Placeholder]) -> list[list[Entry]]:
         """Return the entries of each mention's kind that have its label, with one query."""
@@ -295,9 +294,8 @@ def check_encoder(record: MemoryRecord, encoder: Encoder) -> None:
         )
 
 
-def entry_of_row(row: EntryRow | SampleRow, ids: Mapping[int, str]) -> Entry:
+def entry_of_row(row: EntryRow, ids: Mapping[int, str]) -> Entry:
     """Return an entry, given ids by number; one of an id that is none of Wikidata's, and that the index has no more, has
     the id ""."""
     kind: Kind = "relation" if is_property(row.number) else "entity"
-    is_alias = isinstance(row, EntryRow) and row.is_alias
-    return Entry(ids.get(row.number, ""), row.label, row.description, is_alias, kind)
+    return Entry(ids.get(row.number, ""), row.label, row.description, row.is_alias, kind)

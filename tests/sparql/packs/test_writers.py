@@ -18,7 +18,7 @@ from refactx.sparql.labels import ids_of
 from refactx.sparql.packs.prompt import Task, load_sparql_prompt, pgmr_in, query_in
 from refactx.sparql.packs.translation import Attempt
 from refactx.sparql.packs.writers import ids_within, make_writer, resolved, retriever_of
-from refactx.sparql.placeholders.entry import Entry, Memory, Near, Thresholds
+from refactx.sparql.placeholders.entry import PAPER, Entry, Memory, Near
 from refactx.sparql.placeholders.name_memory import NameMemory
 from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver
 from refactx.sparql.placeholders.text import Placeholder, read_pgmr
@@ -168,7 +168,7 @@ class TestBaselines:
 class Numbered:
     """A memory of so many entities and properties, the nearest with the lowest number."""
 
-    thresholds = Thresholds(entity=1, relation=1, namesake=1)
+    thresholds = PAPER
 
     def __init__(self, entities: int, relations: int) -> None:
         self._ids = {

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from support.memory.graph import CLAIMS, NAMED, build, ingest_named, lines_of
 from support.memory.letters import LetterEncoder
 
+from bench.memory.experiments import MemoryWithout
 from refactx.errors import InputError
 from refactx.index.index import Index
 from refactx.index.names import Named
 from refactx.sparql.placeholders.entry import Memory, mention_text
 from refactx.sparql.placeholders.index_names import IndexNames
-from refactx.sparql.placeholders.name_memory import MemoryWithout, NameMemory
+from refactx.sparql.placeholders.name_memory import NameMemory
 from refactx.sparql.placeholders.opening import open_memory
 from refactx.sparql.placeholders.text import Placeholder, kind_of
 from refactx.sparql.placeholders.vector_memory import VectorMemory

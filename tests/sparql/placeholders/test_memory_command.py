@@ -1,4 +1,4 @@
-"""`refactx memory` as typed: build, show, find, calibrate and drop; a killed build continues; bad input is one line."""
+"""`refactx memory` as typed: build, show, find and drop; a killed build continues; bad input is one line."""
 
 import json
 import os
@@ -24,7 +24,7 @@ LETTERS, WIDE, OTHERS = (f"support.memory.letters:{name}" for name in ("letters"
 @pytest.fixture(autouse=True)
 def own_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands in processes of their own import the encoders of the tests."""
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=os.pathsep)
 
 
 @pytest.fixture(scope="module")
@@ -111,25 +111,6 @@ def people(count: int) -> list[Line]:
 
 
 @pytest.mark.long
-def test_calibrated_thresholds_are_stored_and_hold(db_url: str, tmp_path: Path) -> None:
-    ingest_named(db_url, tmp_path, lines=people(240))
-    memory(db_url, "build", "--encoder", LETTERS)
-    assert memory(db_url, "show")[0]["thresholds"] == {}
-    found = memory(db_url, "calibrate", "--count", 100)["thresholds"]
-    assert set(found) == {"entity", "namesake"}  # there are too few properties
-    for one in found.values():
-        assert one["kept"] + one["refused"] > 1.2
-        assert min(one["right"], one["wrong"]) >= 20
-    assert memory(db_url, "show")[0]["thresholds"] == {kind: one["tau"] for kind, one in found.items()}
-    strict = memory(db_url, "calibrate", "--count", 100, "--refusal", 1)["thresholds"]
-    for kind, one in strict.items():
-        assert one["refused"] == 1
-        assert one["tau"] >= found[kind]["tau"]
-    lines = run_refactx("memory", "calibrate", "--count", "100", "--db", db_url).stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["kind", "entity", "namesake", "stored"]
-
-
-@pytest.mark.long
 def test_a_killed_build_continues(db_url: str, tmp_path: Path) -> None:
     count = 1300
     ingest_named(db_url, tmp_path, lines=people(count))
@@ -185,8 +166,6 @@ def test_mistakes_say_what_to_do(url: str) -> None:
         (("build", "--index", "nowhere", "--encoder", LETTERS), "there is no index 'nowhere'"),
         (("show", "--index", "nowhere"), "there is no index 'nowhere'"),
         (("drop", "--encoder", "minilm"), f"has no memory of encoder minilm (there are those of {LETTERS})"),
-        (("calibrate", "--encoder", LETTERS), "has too few names to calibrate its memory by"),
-        (("calibrate", "--refusal", "2"), "--refusal"),
     ):
         assert said in mistake(url, *arguments), arguments
     assert "built with encoder" in complains("memory", "find", "x", "--encoder", WIDE, "--db", url)
@@ -198,7 +177,6 @@ def test_an_encoder_that_was_never_built_names_the_command(db_url: str, tmp_path
     assert said.endswith(
         f"index 'default' has no memory: run `refactx memory build --index default --encoder {LETTERS}`"
     )
-    assert "run `refactx memory build" in mistake(db_url, "calibrate")
 
 
 def test_a_missing_extra_is_named(db_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +215,7 @@ def test_a_role_that_may_not_create_pgvector_is_told(db_url: str, tmp_path: Path
 def test_a_database_of_before_memories_gets_their_tables(db_url: str, tmp_path: Path) -> None:
     ingest_named(db_url, tmp_path)
     with psycopg.connect(db_url, autocommit=True) as connection:
-        connection.execute("DROP TABLE refactx.memory_thresholds, refactx.memories")
+        connection.execute("DROP TABLE refactx.memories")
     assert memory(db_url, "show") == []
     assert [one["how"] for one in memory(db_url, "find", "Texas")] == ["label"]
     assert memory(db_url, "build", "--encoder", LETTERS)["texts"] == len(NAMED)

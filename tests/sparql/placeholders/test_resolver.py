@@ -6,11 +6,12 @@ import pytest
 from support.memory.graph import CLAIMS, NAMED, build, ingest_named, lines_of
 from support.memory.letters import LetterEncoder
 
+from bench.memory.experiments import MemoryWithout
 from refactx.index.index import Index
 from refactx.sparql.packs.writers import GivenNames
-from refactx.sparql.placeholders.entry import Entry, Memory, Refused, Resolved, Thresholds
+from refactx.sparql.placeholders.entry import Entry, Memory, Refused, Resolved
 from refactx.sparql.placeholders.index_names import IndexNames
-from refactx.sparql.placeholders.name_memory import MemoryWithout, NameMemory
+from refactx.sparql.placeholders.name_memory import NameMemory
 from refactx.sparql.placeholders.opening import open_memory
 from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver, Pattern, patterns_of
 from refactx.sparql.placeholders.text import Placeholder, Refusal, read_pgmr
@@ -92,7 +93,7 @@ def test_one_missing_name_refuses_the_whole_query(index: Index, memory: Memory) 
 def test_a_namesake_of_what_is_missing_is_refused(memory: Memory) -> None:
     mention = Placeholder("entity", "Paris", "capital of France")
     without = MemoryWithout(memory, {"Q4"})
-    strict, lenient = (Thresholds(entity=0.5, relation=0.5, namesake=tau) for tau in (0.95, 0.0))
+    strict, lenient = ({"entity": 0.5, "relation": 0.5, "namesake": tau} for tau in (0.95, 0.0))
     (answer,) = MemoryResolver(without, tau=strict).resolve([mention])
     assert isinstance(answer, Refusal)
     assert "the nearest is <Paris (prince of Troy)>" in answer.reason
@@ -117,7 +118,7 @@ def test_one_of_several_namesakes_is_not_meant_just_since_it_has_no_description(
 def test_thresholds_are_by_kind(memory: Memory) -> None:
     mentions = [Placeholder("entity", "Texass", "state of the United States"), Placeholder("relation", "nicknames")]
     for entity, relation in ((0.2, 0.99), (0.99, 0.2)):
-        thresholds = Thresholds(entity=entity, relation=relation, namesake=0)
+        thresholds = {"entity": entity, "relation": relation, "namesake": 0}
         found = MemoryResolver(memory, tau=thresholds).resolve(mentions)
         assert [isinstance(one, Refusal) for one in found] == [entity > 0.5, relation > 0.5]
 

@@ -1,6 +1,7 @@
-"""Experiments on the texts of a run: their names are resolved again, by a memory with fewer names or with more.
+"""`python -m bench.memory.experiments RUN QUESTIONS --index INDEX`: names of a run, resolved again by other memories.
 
-No model writes anything. The PGMR texts are read once and resolved many times.
+RUN is the folder of `refactx eval QUESTIONS --sparql placeholders`. No model writes anything: the PGMR texts are read once
+and resolved many times, by a memory with fewer names (`--ablate-names`) or with more (`--distractors`).
 
 **Ablation.** Of the names of entities and properties that the gold queries need, a share at random is taken out; a larger
 share has all that a smaller one has. Are the queries that need them refused, and what does that cost the others?
@@ -13,31 +14,56 @@ entity or property of its own, so a mention that is resolved to it is resolved w
 mention is compared with their names: those of names that are far from it are far from it too.
 """
 
+import json
 import random
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
+import click
+
 from refactx.entity_ids import is_wikidata_id
-from refactx.eval.execution import has_answer, is_same, row_f1
-from refactx.eval.questions import Question
+from refactx.eval.execution import has_answer, is_same, row_f1, run_query
+from refactx.eval.questions import Question, read_queries
 from refactx.eval.statistics import mean, share
-from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
+from refactx.index.open import open_index
+from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError, engine_at
 from refactx.sparql.engines.checking import check_query
 from refactx.sparql.labels import ids_of
 from refactx.sparql.packs.prompt import pgmr_in
 from refactx.sparql.packs.writers import ids_within
-from refactx.sparql.placeholders.entry import Entry, Memory, Near, Resolved, Thresholds, fold
-from refactx.sparql.placeholders.name_memory import MemoryWithout, NameMemory
-from refactx.sparql.placeholders.resolver import Feasible, MemoryResolver, Pattern, Reading, patterns_of
+from refactx.sparql.placeholders.entry import Entry, Match, Memory, Near, Resolved, fold
+from refactx.sparql.placeholders.name_memory import NameMemory
+from refactx.sparql.placeholders.opening import open_memory
+from refactx.sparql.placeholders.resolver import (
+    FactFeasibility,
+    Feasible,
+    MemoryResolver,
+    Pattern,
+    Reading,
+    patterns_of,
+)
 from refactx.sparql.placeholders.text import PgmrQuery, Placeholder, read_pgmr
 from refactx.walks.language import QueryError
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
+_MORE = 10
+"""The entries that are read beyond those that are wanted, at first."""
+SEED = 0
+TAUS = (0.0, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
+"""The least similarities that are tried beside those of the run."""
+BEFORE, AFTER = ("New", "Old", "North", "South", "Little"), ("II", "County", "Park", "Society", "Hall")
+_DIGITS = 12
+_FIRST = 900
+_OTHER_DUPLICATE = re.compile(r"(.+)~9\d\d", re.DOTALL)
+_NEAR = 10
+"""The names whose near-duplicates may have a mention's very label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,12 +119,10 @@ class Resolving:
 
     run: Callable[[str], Mapping[str, Any]]
     feasible: Feasible | None = None
-    tau: float | Thresholds | None = None
+    tau: float | None = None
     _scores: dict[tuple[str, str], tuple[bool, bool, float | None]] = field(default_factory=dict)
 
-    def resolver(
-        self, memory: Memory, *, tau: float | Thresholds | None = None, feasible: Feasible | None = None
-    ) -> MemoryResolver:
+    def resolver(self, memory: Memory, *, tau: float | None = None, feasible: Feasible | None = None) -> MemoryResolver:
         """Return the resolver of a memory, as the policy placeholders has it. `tau`, `feasible`: in place of the own ones."""
         feasible = feasible or self.feasible
         return MemoryResolver(memory, tau=self.tau if tau is None else tau, feasible=feasible, must_match=True)
@@ -126,11 +150,6 @@ class Resolving:
 
     def __post_init__(self) -> None:
         self._run = cache(self.run)
-
-
-SEED = 0
-TAUS = (0.0, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
-"""The least similarities that are tried beside those of the run."""
 
 
 def ablate_names(
@@ -166,8 +185,43 @@ def ablate_names(
 def removed_names(texts: Sequence[PgmrText], of_names: float) -> frozenset[str]:
     """Return the ids that are taken out: a share of those that gold queries need, always the same ones."""
     needed = sorted(frozenset().union(*(text.needed for text in texts)))
-    random.Random(SEED).shuffle(needed)  # noqa: S311 - not for secrets
+    random.Random(SEED).shuffle(needed)
     return frozenset(needed[: round(of_names * len(needed))])
+
+
+class MemoryWithout:
+    """A memory that does not know some ids: a `Memory`. By it one measures whether what is missing is refused.
+
+    MemoryWithout(memory, {"Q1588"}).exact([Placeholder("entity", "Louisiana")])  # without the state
+    """
+
+    def __init__(self, memory: Memory, ids: Collection[str]) -> None:
+        self._memory, self._ids = memory, frozenset(ids)
+
+    @property
+    def thresholds(self) -> Mapping[Match, float]:
+        """Those of the whole memory."""
+        return self._memory.thresholds
+
+    def exact(self, mentions: Sequence[Placeholder]) -> list[list[Entry]]:
+        """Return the other entries of each mention's kind that have its label."""
+        return [[one for one in some if one.id not in self._ids] for some in self._memory.exact(mentions)]
+
+    def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
+        """Return the other entries of each mention's kind that are most similar to it: at most `count`."""
+        kept: list[list[Near]] = [[] for _ in mentions]
+        lacking, seen, read = list(range(len(mentions))), [0] * len(mentions), count + _MORE
+        while lacking:
+            for at, near in zip(lacking, self._memory.nearest([mentions[at] for at in lacking], read), strict=True):
+                kept[at] = [one for one in near if one.entry.id not in self._ids][:count]
+                # Entries that are read may be fewer than `read` though there are more: some are of one entity.
+                seen[at] = len(near) if len(near) > seen[at] and len(kept[at]) < count else -1
+            lacking, read = [at for at in lacking if seen[at] > 0], 4 * read
+        return kept
+
+    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> Sequence[float]:
+        """Return how similar entries are to a mention."""
+        return self._memory.similarities(mention, entries)
 
 
 class RememberedMemory:
@@ -181,7 +235,7 @@ class RememberedMemory:
         self._alike: defaultdict[Placeholder, dict[Entry, float]] = defaultdict(dict)
 
     @property
-    def thresholds(self) -> Thresholds:
+    def thresholds(self) -> Mapping[Match, float]:
         return self._memory.thresholds
 
     def exact(self, mentions: Sequence[Placeholder]) -> list[Sequence[Entry]]:
@@ -214,12 +268,6 @@ def _remembered(
     if new:
         known.update(zip(new, find(new), strict=True))
     return [known[key] for key in keys]
-
-
-BEFORE, AFTER = ("New", "Old", "North", "South", "Little"), ("II", "County", "Park", "Society", "Hall")
-_DIGITS = 12
-_FIRST = 900
-_OTHER_DUPLICATE = re.compile(r"(.+)~9\d\d", re.DOTALL)
 
 
 def add_distractors(
@@ -257,7 +305,7 @@ class GrownMemory:
         self._memory, self._factor = memory, factor
 
     @property
-    def thresholds(self) -> Thresholds:
+    def thresholds(self) -> Mapping[Match, float]:
         return self._memory.thresholds
 
     def exact(self, mentions: Sequence[Placeholder]) -> list[Sequence[Entry]]:
@@ -288,10 +336,6 @@ class GrownMemory:
         return [near_duplicate(one, number) for one in entries for number in range(1, self._factor)]
 
 
-_NEAR = 10
-"""The names whose near-duplicates may have a mention's very label."""
-
-
 class GrownFeasible:
     """What is known of facts, where near-duplicates have the facts of their names: a `Feasible`."""
 
@@ -318,7 +362,7 @@ def near_duplicate(entry: Entry, number: int, seed: int = SEED) -> Entry:
     >>> near_duplicate(Entry("http://e.org/a", "Adams"), 1).id, original_of("http://e.org/a~901")
     ('http://e.org/a~901', 'http://e.org/a')
     """
-    drawn = random.Random(f"{seed} {entry.id} {entry.label} {number}")  # noqa: S311 - not for secrets
+    drawn = random.Random(f"{seed} {entry.id} {entry.label} {number}")
     label, at = entry.label, drawn.randrange(max(1, len(entry.label) - 1))
     changed = {
         "left out": label[:at] + label[at + 1 :],
@@ -342,3 +386,48 @@ def original_of(id_: str) -> str | None:
     if len(id_) != 1 + len(str(_FIRST)) + _DIGITS or int(id_[1:4]) <= _FIRST:
         return None
     return f"{id_[0]}{int(id_[4:])}"
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.argument("questions", type=click.Path(path_type=Path, exists=True))
+@click.option("--ablate-names", "shares", default="0.1,0.3,0.5", show_default=True, help="Shares of names to take out.")
+@click.option("--distractors", "factors", default="2,9", show_default=True, help="How many times as many names.")
+@click.option("--tau", type=float, help="The least similarity of a name; default: that of the memory.")
+@click.option("--run-on", default="auto", show_default=True, help="What runs queries.")
+@click.option("--seconds", default=60.0, show_default=True, help="The most time of a query.")
+@click.option("--index", default="default", show_default=True)
+@click.option("--db", help="PostgreSQL; default: $REFACTX_DB or embedded.")
+def main(
+    run: Path,
+    questions: Path,
+    shares: str,
+    factors: str,
+    tau: float | None,
+    run_on: str,
+    seconds: float,
+    index: str,
+    db: str | None,
+) -> None:
+    """Print rows of `ablation` and `distractors` as JSON."""
+    written, golds = (records_of(run / f"{name}.jsonl") for name in ("placeholders", "gold"))
+    asked = [one for one in read_queries(questions) if one.key in written.keys() & golds.keys()]
+    asked = [one for one in asked if not golds[one.key]["fault"]]
+    texts = read_texts(asked, [written[one.key] for one in asked], [golds[one.key] for one in asked])
+    with open_index(index, db) as opened, closing(engine_at(run_on, lambda _: opened)) as engine:
+        memory = RememberedMemory(open_memory(opened))
+        resolving = Resolving(lambda sparql: run_query(engine, sparql, seconds), FactFeasibility(opened), tau)
+        found = {
+            "ablation": ablate_names(texts, memory, resolving, [float(one) for one in shares.split(",") if one]),
+            "distractors": add_distractors(texts, memory, resolving, [int(one) for one in factors.split(",") if one]),
+        }
+    click.echo(json.dumps(found, indent=2))
+
+
+def records_of(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the lines of a run by the keys of their questions."""
+    return {record["key"]: record for record in map(json.loads, path.read_text(encoding="utf-8").splitlines())}
+
+
+if __name__ == "__main__":
+    main()
