@@ -37,14 +37,14 @@ from refactx.sparql.engines.checking import check_query
 from refactx.sparql.labels import ids_of
 from refactx.sparql.packs.prompt import pgmr_in
 from refactx.sparql.packs.writers import ids_within
-from refactx.sparql.placeholders.entry import Entry, Match, Memory, Near, Resolved, fold
+from refactx.sparql.placeholders.entry import Match, Memory, MemoryEntry, Near, ResolvedMentions, fold
 from refactx.sparql.placeholders.name_memory import NameMemory
 from refactx.sparql.placeholders.opening import open_memory
 from refactx.sparql.placeholders.resolver import (
     FactFeasibility,
     Feasible,
     MemoryResolver,
-    Pattern,
+    MentionPattern,
     Reading,
     patterns_of,
 )
@@ -74,7 +74,7 @@ class PgmrText:
     question: Question
     gold: Mapping[str, Any]
     query: PgmrQuery | None = None
-    patterns: Sequence[Pattern] = ()
+    patterns: Sequence[MentionPattern] = ()
 
     @property
     def needed(self) -> frozenset[str]:
@@ -85,7 +85,7 @@ class PgmrText:
         if self.query is None:
             return None
         found = resolver.resolve_mentions(self.query.mentions, self.patterns)
-        return self.query.with_ids(found.ids) if isinstance(found, Resolved) else None
+        return self.query.with_ids(found.ids) if isinstance(found, ResolvedMentions) else None
 
 
 def read_texts(
@@ -203,7 +203,7 @@ class MemoryWithout:
         """Those of the whole memory."""
         return self._memory.thresholds
 
-    def exact(self, mentions: Sequence[Placeholder]) -> list[list[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> list[list[MemoryEntry]]:
         """Return the other entries of each mention's kind that have its label."""
         return [[one for one in some if one.id not in self._ids] for some in self._memory.exact(mentions)]
 
@@ -219,7 +219,7 @@ class MemoryWithout:
             lacking, read = [at for at in lacking if seen[at] > 0], 4 * read
         return kept
 
-    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> Sequence[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> Sequence[float]:
         """Return how similar entries are to a mention."""
         return self._memory.similarities(mention, entries)
 
@@ -229,29 +229,29 @@ class RememberedMemory:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._exact: dict[Placeholder, Sequence[Entry]] = {}
+        self._exact: dict[Placeholder, Sequence[MemoryEntry]] = {}
         self._nearest: defaultdict[int, dict[Placeholder, Sequence[Near]]] = defaultdict(dict)
-        self._similar: defaultdict[Placeholder, dict[Entry, float]] = defaultdict(dict)
-        self._alike: defaultdict[Placeholder, dict[Entry, float]] = defaultdict(dict)
+        self._similar: defaultdict[Placeholder, dict[MemoryEntry, float]] = defaultdict(dict)
+        self._alike: defaultdict[Placeholder, dict[MemoryEntry, float]] = defaultdict(dict)
 
     @property
     def thresholds(self) -> Mapping[Match, float]:
         return self._memory.thresholds
 
-    def exact(self, mentions: Sequence[Placeholder]) -> list[Sequence[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> list[Sequence[MemoryEntry]]:
         return _remembered(self._exact, mentions, self._memory.exact)
 
     def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[Sequence[Near]]:
         """Return the entries of each mention's kind that are most similar to it, at most `count`."""
         return _remembered(self._nearest[count], mentions, lambda new: self._memory.nearest(new, count))
 
-    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> list[float]:
         return _remembered(self._similar[mention], entries, lambda new: self._memory.similarities(mention, new))
 
-    def alike(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
+    def alike(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> list[float]:
         """Return how similar entries that the memory does not have are to a mention, as `nearest` would say."""
 
-        def found(new: Sequence[Entry]) -> Sequence[float]:
+        def found(new: Sequence[MemoryEntry]) -> Sequence[float]:
             if isinstance(self._memory, NameMemory):
                 return self._memory.likeness(mention, new)
             # Aliases are encoded, and need not be stored.
@@ -308,7 +308,7 @@ class GrownMemory:
     def thresholds(self) -> Mapping[Match, float]:
         return self._memory.thresholds
 
-    def exact(self, mentions: Sequence[Placeholder]) -> list[Sequence[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> list[Sequence[MemoryEntry]]:
         """Return the entries that have each mention's label; near-duplicates if no name has it."""
         found = self._memory.exact(mentions)
         others = [at for at, some in enumerate(found) if not some]
@@ -327,12 +327,12 @@ class GrownMemory:
             found.append(sorted([*near, *others], key=lambda one: -one.similarity)[:count])
         return found
 
-    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> list[float]:
         own = iter(self._memory.similarities(mention, [one for one in entries if original_of(one.id) is None]))
         made = iter(self._memory.alike(mention, [one for one in entries if original_of(one.id) is not None]))
         return [next(own if original_of(one.id) is None else made) for one in entries]
 
-    def _duplicates(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _duplicates(self, entries: Sequence[MemoryEntry]) -> list[MemoryEntry]:
         return [near_duplicate(one, number) for one in entries for number in range(1, self._factor)]
 
 
@@ -354,12 +354,12 @@ class GrownFeasible:
         return self._feasible.is_known((original_of(property_) or property_, inverse))
 
 
-def near_duplicate(entry: Entry, number: int, seed: int = SEED) -> Entry:
+def near_duplicate(entry: MemoryEntry, number: int, seed: int = SEED) -> MemoryEntry:
     """Return a near-duplicate of an entry, the same for the same number and seed.
 
-    >>> near_duplicate(Entry("Q42", "Adams", "writer"), 1).id, original_of("Q901000000000042"), original_of("Q42")
+    >>> near_duplicate(MemoryEntry("Q42", "Adams", "writer"), 1).id, original_of("Q901000000000042"), original_of("Q42")
     ('Q901000000000042', 'Q42', None)
-    >>> near_duplicate(Entry("http://e.org/a", "Adams"), 1).id, original_of("http://e.org/a~901")
+    >>> near_duplicate(MemoryEntry("http://e.org/a", "Adams"), 1).id, original_of("http://e.org/a~901")
     ('http://e.org/a~901', 'http://e.org/a')
     """
     drawn = random.Random(f"{seed} {entry.id} {entry.label} {number}")

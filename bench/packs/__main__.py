@@ -10,7 +10,7 @@ import click
 
 from bench.packs.figures import PatternScores, gold_of, pattern_scores, retrieval_scores
 from bench.packs.remembering import RememberingEncoder
-from refactx.sparql.packs.pack import Example, Pack, load_pack
+from refactx.sparql.packs.pack import Pack, PackExample, load_pack
 from refactx.sparql.packs.retrieval import PatternDetector, Retriever, Weights, without_quoted
 from refactx.sparql.placeholders.entry import Encoder
 from refactx.sparql.placeholders.opening import load_encoder
@@ -53,7 +53,7 @@ def question_sets(pack: Pack) -> Iterator[tuple[str, list[tuple[str, frozenset[s
     yield from ((f"{len(rows)} cases, {name}", rows) for name, rows in sets.items())
 
 
-def questions_of(pack: Pack) -> Iterator[tuple[str, Callable[[Example], str]]]:
+def questions_of(pack: Pack) -> Iterator[tuple[str, Callable[[PackExample], str]]]:
     """Yield ways to ask for an example: its question, and its first variant in each language that all have."""
     yield "as published", lambda one: one.question
     for language in pack.languages:

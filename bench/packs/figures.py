@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from refactx.sparql.packs.pack import Example, Pack
+from refactx.sparql.packs.pack import Pack, PackExample
 from refactx.sparql.packs.retrieval import Retriever
 
 GOLD = 0.5
@@ -33,7 +33,7 @@ class RetrievalScores:
     overlap: float
 
 
-def gold_of(example: Example) -> frozenset[str]:
+def gold_of(example: PackExample) -> frozenset[str]:
     """Return the patterns of an example that count."""
     return frozenset(name for name, weight in example.patterns.items() if weight >= GOLD)
 
@@ -57,7 +57,7 @@ def _counts(name: str, pairs: Sequence[tuple[set[str], set[str]]]) -> tuple[int,
     return hit, sum(name in found for _, found in pairs) - hit, sum(name in gold for gold, _ in pairs) - hit
 
 
-def retrieval_scores(pack: Pack, retriever: Retriever, ask: Callable[[Example], str]) -> RetrievalScores:
+def retrieval_scores(pack: Pack, retriever: Retriever, ask: Callable[[PackExample], str]) -> RetrievalScores:
     """Return the scores of retrieval for each example's question (`ask`) among the other examples."""
     gold = {one.id: gold_of(one) for one in pack.examples}
     hits, firsts, overlaps = list[bool](), list[bool](), list[float]()

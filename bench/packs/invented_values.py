@@ -7,10 +7,10 @@ from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
-from refactx.sparql.packs.parsed import (
-    Call,
+from refactx.sparql.syntax.view import (
+    CallView,
     Expression,
-    ParsedQuery,
+    QueryView,
     iri_of,
     is_literal,
     is_variable,
@@ -46,7 +46,7 @@ def candidates(names: Sequence[str], conditions: Sequence[Expression], fresh: Fr
     """Yield terms that variables of one value may have, by what is asked of them in conditions; a fresh one last."""
     texts, lengths, languages = list[str](), list[int](), list[str]()
     for condition in conditions:
-        for call in (part for part in parts(condition) if isinstance(part, Call)):
+        for call in (part for part in parts(condition) if isinstance(part, CallView)):
             about = [one for one in call.arguments if variable_of(one) in names]
             if not about:
                 continue
@@ -103,7 +103,7 @@ def _matching(pattern: str, place: str, suffix: str) -> Iterator[str]:
 def _lengths(condition: Expression, names: Sequence[str]) -> Iterator[int]:
     """Yield lengths near those with which STRLEN is compared."""
     measured = any(
-        isinstance(part, Call) and part.name == "STRLEN" and variable_of(part.arguments[0]) in names
+        isinstance(part, CallView) and part.name == "STRLEN" and variable_of(part.arguments[0]) in names
         for part in parts(condition)
     )
     for part in parts(condition) if measured else ():
@@ -119,9 +119,9 @@ def _padded(text: str, length: int, suffix: str) -> Iterator[str]:
 
 def _languages(condition: Expression, names: Sequence[str]) -> Iterator[str]:
     for part in parts(condition):
-        if not isinstance(part, Call) or part.name not in ("=", "IN", "LANGMATCHES"):
+        if not isinstance(part, CallView) or part.name not in ("=", "IN", "LANGMATCHES"):
             continue
-        asked = [one for one in part.arguments if isinstance(one, Call) and one.name == "LANG"]
+        asked = [one for one in part.arguments if isinstance(one, CallView) and one.name == "LANG"]
         if any(variable_of(one.arguments[0]) in names for one in asked):
             yield from filter(None, (text_of_literal(one) for one in part.arguments if isinstance(one, str)))
 
@@ -130,7 +130,7 @@ def _numbers(condition: Expression, names: Sequence[str]) -> Iterator[str]:
     """Yield numbers near those with which variables are compared."""
     for part in parts(condition):
         if (
-            not isinstance(part, Call)
+            not isinstance(part, CallView)
             or part.name not in _ORDER
             or not any(variable_of(one) in names for one in part.arguments)
         ):
@@ -153,7 +153,9 @@ def _decimal(number: float) -> str:
 def _dates(condition: Expression, names: Sequence[str]) -> Iterator[str]:
     """Yield dates, if the year of one is compared with a number, or a date with another."""
     called = {
-        part.name for part in parts(condition) if isinstance(part, Call) and variable_of(*part.arguments[:1]) in names
+        part.name
+        for part in parts(condition)
+        if isinstance(part, CallView) and variable_of(*part.arguments[:1]) in names
     }
     for part in parts(condition):
         found = parts_of_literal(part) if isinstance(part, str) else None
@@ -168,7 +170,7 @@ def _dates(condition: Expression, names: Sequence[str]) -> Iterator[str]:
 
 
 def _constants(expression: Expression) -> Iterator[float]:
-    if isinstance(expression, Call):
+    if isinstance(expression, CallView):
         if expression.name == "-" and len(expression.arguments) == 1:
             yield from (-number for number in _constants(expression.arguments[0]))
         return
@@ -201,7 +203,7 @@ AGGREGATES = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CO
 def sparql_of(expression: Expression) -> str:
     """Return an expression as SPARQL.
 
-    >>> sparql_of(Call("=", (Call("STR", ("?x",)), '"a"')))
+    >>> sparql_of(CallView("=", (Call("STR", ("?x",)), '"a"')))
     '(STR(?x) = "a")'
     """
     if isinstance(expression, str):
@@ -216,7 +218,7 @@ def sparql_of(expression: Expression) -> str:
     return f"{expression.name}({', '.join(arguments)})"
 
 
-def conjuncts(query: ParsedQuery) -> Iterator[Expression]:
+def conjuncts(query: QueryView) -> Iterator[Expression]:
     """Yield the conditions of the filters of a query that its rows keep, those of HAVING for one row a group."""
     for condition in query.conditions:
         if query.has_to_match(condition.group):
@@ -227,7 +229,7 @@ def conjuncts(query: ParsedQuery) -> Iterator[Expression]:
 
 
 def _parts(expression: Expression) -> Iterator[Expression]:
-    if isinstance(expression, Call) and expression.name == "&&":
+    if isinstance(expression, CallView) and expression.name == "&&":
         for argument in expression.arguments:
             yield from _parts(argument)
     else:
@@ -235,12 +237,12 @@ def _parts(expression: Expression) -> Iterator[Expression]:
 
 
 def _has_group(expression: Expression) -> bool:
-    return isinstance(expression, Call) and (bool(expression.groups) or any(map(_has_group, expression.arguments)))
+    return isinstance(expression, CallView) and (bool(expression.groups) or any(map(_has_group, expression.arguments)))
 
 
 def _counts(expression: Expression) -> bool:
     """Return whether an expression counts rows, of which several are needed then."""
-    return isinstance(expression, Call) and (expression.name == "COUNT" or any(map(_counts, expression.arguments)))
+    return isinstance(expression, CallView) and (expression.name == "COUNT" or any(map(_counts, expression.arguments)))
 
 
 def _of_a_row(expression: Expression) -> Expression:
@@ -249,10 +251,10 @@ def _of_a_row(expression: Expression) -> Expression:
         return expression
     if expression.name in AGGREGATES and expression.arguments:
         return _of_a_row(expression.arguments[0])
-    return Call(expression.name, tuple(map(_of_a_row, expression.arguments)))
+    return CallView(expression.name, tuple(map(_of_a_row, expression.arguments)))
 
 
-def counted(query: ParsedQuery) -> int:
+def counted(query: QueryView) -> int:
     """Return how many rows a group has to have for the HAVING of a query; 1 without one."""
     numbers = [1]
     for condition in query.conditions:

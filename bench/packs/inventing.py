@@ -29,23 +29,23 @@ from bench.packs.invented_values import (
     variable_of,
 )
 from refactx.sparql.engines import Rows, SparqlEngine, Term
+from refactx.sparql.engines.checking import view_query
 from refactx.sparql.packs.invented import INVENTED_DATA, InventedEngine, graph_of_service
 from refactx.sparql.packs.pack import Pack, load_pack
-from refactx.sparql.packs.parsed import (
-    Call,
+from refactx.sparql.packs.rules import Place
+from refactx.sparql.syntax.view import (
+    CallView,
     Data,
     Expression,
-    ParsedQuery,
-    Pattern,
+    PatternView,
+    QueryView,
     iri_of,
     is_blank,
     is_literal,
     is_variable,
-    parse,
     parts,
     parts_of_literal,
 )
-from refactx.sparql.packs.rules import Place
 
 # --- What queries show of their data
 
@@ -75,7 +75,7 @@ class Profile:
     graphs: tuple[str, ...] = ()
     homes: Mapping[str, str] = field(default_factory=dict)
 
-    def literals(self, query: ParsedQuery) -> frozenset[str]:
+    def literals(self, query: QueryView) -> frozenset[str]:
         """Return the variables of a query that are literals: values of such properties, and nothing else."""
         values = {one.object for one in query.patterns if one.predicate in self.texts}
         others = {term for one in query.patterns for term in (one.subject, one.predicate, one.graph, one.service)}
@@ -88,7 +88,7 @@ class Profile:
         ours = {(name, "subject"), (name, "object")}
         return bool((subject & value) - ours)
 
-    def home(self, query: ParsedQuery, pattern: Pattern) -> str | None:
+    def home(self, query: QueryView, pattern: PatternView) -> str | None:
         """Return the graph of a pattern that names none: that of its property or class, or of its subject."""
         found = self.homes.get(_name(pattern))
         if found is not None:
@@ -99,7 +99,7 @@ class Profile:
 
 
 def profile_of(
-    queries: Collection[ParsedQuery], graphs: Iterable[str] = (), homes: Mapping[str, str] | None = None
+    queries: Collection[QueryView], graphs: Iterable[str] = (), homes: Mapping[str, str] | None = None
 ) -> Profile:
     """Return the profile of queries. `graphs`: IRIs of graphs that are there; `homes`: graphs by property or class, as
     terms."""
@@ -135,13 +135,13 @@ def profile_of(
     )
 
 
-def _with_equals(texts: set[str], queries: Iterable[ParsedQuery]) -> set[str]:
+def _with_equals(texts: set[str], queries: Iterable[QueryView]) -> set[str]:
     """Return properties of texts, with those whose values are compared with such texts."""
     groups = list[set[str]]()
     for query in queries:
         for condition in query.conditions:
             for part in parts(condition.expression):
-                if isinstance(part, Call) and part.name in ("=", "!="):
+                if isinstance(part, CallView) and part.name in ("=", "!="):
                     both = {name for argument in part.arguments for name in _bare(argument)}
                     groups.append({one.predicate for one in query.patterns if one.object in both})
     found, before = set(texts), 0
@@ -151,21 +151,21 @@ def _with_equals(texts: set[str], queries: Iterable[ParsedQuery]) -> set[str]:
     return found
 
 
-def ends_of(pattern: Pattern) -> tuple[tuple[End, str], tuple[End, str]]:
+def ends_of(pattern: PatternView) -> tuple[tuple[End, str], tuple[End, str]]:
     """Return the terms of a pattern by the ends at which they stand."""
     return ("subject", pattern.subject), ("object", pattern.object)
 
 
-def _name(pattern: Pattern) -> str:
+def _name(pattern: PatternView) -> str:
     return pattern.object if pattern.predicate == TYPE else pattern.predicate
 
 
-def _compared(query: ParsedQuery) -> frozenset[str]:
+def _compared(query: QueryView) -> frozenset[str]:
     """Return the variables that a query takes for texts or numbers."""
     found = set[str]()
     for condition in query.conditions:
         for part in parts(condition.expression):
-            if not isinstance(part, Call):
+            if not isinstance(part, CallView):
                 continue
             compares = part.name in _COMPARISONS and any(map(_is_literal, part.arguments))
             if compares or part.name in _OF_TEXTS | _OF_NUMBERS or "XMLSchema#" in part.name:
@@ -179,7 +179,7 @@ def _is_literal(argument: object) -> bool:
 
 def _bare(argument: object) -> tuple[str, ...]:
     """Return the variable that an argument is, alone or within STR and casts."""
-    if isinstance(argument, Call):
+    if isinstance(argument, CallView):
         is_thin = argument.name in ("STR", "LCASE", "UCASE") or argument.name.startswith("<")
         return _bare(argument.arguments[0]) if is_thin and argument.arguments else ()
     return (argument,) if isinstance(argument, str) and is_variable(argument) else ()
@@ -201,7 +201,7 @@ class CannotInventError(Exception):
 class Plan:
     """The values of one query. `copies`: how many of them a group needs; `keys`: variables that those copies share."""
 
-    def __init__(self, query: ParsedQuery, profile: Profile) -> None:
+    def __init__(self, query: QueryView, profile: Profile) -> None:
         self.query, self._profile = query, profile
         self._literals = profile.literals(query)
         terms = [term for one in query.patterns for term in (*one.terms, one.graph or "", one.service or "")]
@@ -303,7 +303,7 @@ class Plan:
         """Return the variables by the first of those that a condition makes equal."""
         root = {name: name for name in self._names}
         for condition in self._conditions:
-            if isinstance(condition, Call) and condition.name == "=" and len(condition.arguments) == 2:
+            if isinstance(condition, CallView) and condition.name == "=" and len(condition.arguments) == 2:
                 one, other = (variable_of(argument) for argument in condition.arguments)
                 if one in root and other in root and (one in self._literals) == (other in self._literals):
                     first, second = root[one], root[other]
@@ -352,7 +352,7 @@ class Change:
 
     swapped: Mapping[str, str] | None = None
     graph: str | None = None
-    reversed: Pattern | None = None
+    reversed: PatternView | None = None
     bare: bool = False
 
 
@@ -360,7 +360,7 @@ NONE = Change()
 
 
 def quads_of(
-    query: ParsedQuery, profile: Profile, values: Mapping[str, str], number: int, change: Change = NONE
+    query: QueryView, profile: Profile, values: Mapping[str, str], number: int, change: Change = NONE
 ) -> Iterator[Quad]:
     """Yield the triples of a query's patterns, once in each graph that has them. `number`: of the copy; every second one
     has two steps where a path may have several."""
@@ -384,9 +384,9 @@ def quads_of(
 
 
 def _in_graphs(
-    query: ParsedQuery,
+    query: QueryView,
     profile: Profile,
-    pattern: Pattern,
+    pattern: PatternView,
     triple: tuple[str, str, str],
     values: Mapping[str, str],
     change: Change,
@@ -425,16 +425,16 @@ def hash_of(*terms: str) -> int:
     return number
 
 
-def _is_optional(query: ParsedQuery, group: int) -> bool:
+def _is_optional(query: QueryView, group: int) -> bool:
     return any(one.kind == "optional" for one in query.around(group))
 
 
-def has_optional(query: ParsedQuery) -> bool:
+def has_optional(query: QueryView) -> bool:
     """Return whether rows may lack what some patterns have."""
     return any(_is_optional(query, one.group) for one in query.patterns)
 
 
-def constants_of(query: ParsedQuery, profile: Profile) -> Iterator[tuple[str, str]]:
+def constants_of(query: QueryView, profile: Profile) -> Iterator[tuple[str, str]]:
     """Yield the constants of a query, each with another one that stands where it does in other queries."""
     for pattern in query.patterns:
         for end, term in ends_of(pattern):
@@ -506,7 +506,7 @@ def invent(
 
     Raises SparqlSyntaxError for what is no query.
     """
-    parsed = {key: parse(sparql) for key, sparql in queries.items()}
+    parsed = {key: view_query(sparql) for key, sparql in queries.items()}
     named = {f"<{name}>": f"<{graph}>" for name, graph in (homes or {}).items()}
     profile = profile_of(parsed.values(), graphs, named)
     services = {iri for query in parsed.values() for one in query.groups if (iri := iri_of(one.service or ""))}
@@ -522,7 +522,7 @@ def invent(
 
 
 def _answers(
-    key: str, query: ParsedQuery, sparql: str, profile: Profile, services: Collection[str]
+    key: str, query: QueryView, sparql: str, profile: Profile, services: Collection[str]
 ) -> tuple[Planned, list[Quad]]:
     """Return the rows of a query that are planned, and its triples, with which it has them."""
     plan = Plan(query, profile)
@@ -545,7 +545,7 @@ def _answers(
     raise CannotInventError("it does not return the rows that were made for it")
 
 
-def _planned(query: ParsedQuery, rows: list[dict[str, str]]) -> Iterator[Planned]:
+def _planned(query: QueryView, rows: list[dict[str, str]]) -> Iterator[Planned]:
     """Yield what may be known of the rows: first of all variables, then of those that no branch of a UNION leaves out."""
     computed = {one.variable for one in query.conditions if one.variable is not None}
     selected = [name for name in query.selected if name not in computed and name in rows[0]]
@@ -561,7 +561,7 @@ def _planned(query: ParsedQuery, rows: list[dict[str, str]]) -> Iterator[Planned
         yield Planned(tuple(name[1:] for name in names), terms)
 
 
-def _near_misses(key: str, query: ParsedQuery, profile: Profile) -> Iterator[Quad]:
+def _near_misses(key: str, query: QueryView, profile: Profile) -> Iterator[Quad]:
     plan = Plan(query, profile)
     changes = [
         Change(swapped={one: other}) for one, other in islice(dict.fromkeys(constants_of(query, profile)), _SWAPPED)

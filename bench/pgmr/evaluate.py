@@ -7,7 +7,7 @@ from refactx.errors import InputError
 from refactx.eval.sparql import score_queries
 from refactx.index.index import Index
 from refactx.sparql.placeholders.index_names import IndexResolver
-from refactx.sparql.placeholders.text import BatchResolver, PgmrQuery, RefusedError, read_pgmr
+from refactx.sparql.placeholders.text import BatchResolver, MentionsRefusedError, PgmrQuery, read_pgmr
 
 
 def evaluate(rows: Sequence[dict[str, Any]], index: Index, *, ignore_case: bool) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def evaluate(rows: Sequence[dict[str, Any]], index: Index, *, ignore_case: bool)
             row["resolved"] = query.resolved(answers)
         except InputError as error:
             row["error"] = str(error)
-            refused += isinstance(error, RefusedError)
+            refused += isinstance(error, MentionsRefusedError)
     scores = score_queries([row.get("resolved") for row in rows], [row["sparql"] for row in rows], index.names_of)
     read = sum(isinstance(query, PgmrQuery) for query in queries)
     return {"is_pgmr": read / len(rows), "refused": refused / len(rows), **scores.to_json()}

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bench.pgmr.examples import Example
-from refactx.sparql.placeholders.text import Names, Style, to_pgmr
+from refactx.sparql.placeholders.text import MentionNames, Style, to_pgmr
 from refactx.walks.language import QueryError
 
 REASONS = {
@@ -18,7 +18,9 @@ REASONS = {
 """What errors say, and how they are counted."""
 
 
-def prepared(examples: Iterable[Example], names: Names, style: Style, left_out: Counter[str]) -> list[dict[str, Any]]:
+def prepared(
+    examples: Iterable[Example], names: MentionNames, style: Style, left_out: Counter[str]
+) -> list[dict[str, Any]]:
     """Return documents with `id`, `question`, `sparql` and `pgmr`. `left_out` gets the number of others by reason."""
     documents = list[dict[str, Any]]()
     for example in examples:

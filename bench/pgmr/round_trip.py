@@ -9,7 +9,15 @@ from bench.pgmr.examples import Example
 from refactx.errors import InputError
 from refactx.index.index import Index
 from refactx.sparql.placeholders.index_names import IndexNames, IndexResolver
-from refactx.sparql.placeholders.text import BatchResolver, Dialect, Names, PgmrQuery, RefusedError, Style, to_pgmr
+from refactx.sparql.placeholders.text import (
+    BatchResolver,
+    Dialect,
+    MentionNames,
+    MentionsRefusedError,
+    PgmrQuery,
+    Style,
+    to_pgmr,
+)
 from refactx.sparql.syntax.tree import shape_of
 
 DIALECTS: tuple[Dialect, Dialect] = ("block", "inline")
@@ -35,7 +43,7 @@ def round_trip(examples: Sequence[Example], index: Index) -> Iterator[tuple[str,
         yield name, Counter(_back(example.sparql, query, batch) for example, query in pairs)
 
 
-def _there(sparql: str, names: Names, style: Style) -> PgmrQuery | InputError:
+def _there(sparql: str, names: MentionNames, style: Style) -> PgmrQuery | InputError:
     try:
         text = to_pgmr(sparql, names, style)
     except InputError:
@@ -48,6 +56,6 @@ def _back(sparql: str, query: PgmrQuery | InputError, resolver: BatchResolver) -
         if isinstance(query, InputError):
             return str(query)
         again = query.resolved(resolver)
-    except RefusedError:
+    except MentionsRefusedError:
         return "refused"
     return "same" if shape_of(again) == shape_of(sparql) else "other"

@@ -19,7 +19,7 @@ from refactx.errors import InputError
 from refactx.fact import counted
 
 if TYPE_CHECKING:
-    from refactx.eval.pack_task import Case, Mode
+    from refactx.eval.pack_task import Mode, PackCase
     from refactx.eval.run import Shard, Task
     from refactx.sparql.packs.translator import Translator
 
@@ -239,7 +239,7 @@ def _pack_settings(given: Mapping[str, Any], run_on: str) -> dict[str, Any]:
     return settings
 
 
-def _cases(given: Mapping[str, Any]) -> "list[Case]":
+def _cases(given: Mapping[str, Any]) -> "list[PackCase]":
     """Return the cases of a file of questions, empty if none is given. Raise InputError for options that do not fit."""
     from refactx.eval.pack_task import cases_of_questions
     from refactx.eval.questions import choose_questions, read_queries

@@ -12,7 +12,7 @@ from refactx.fact import line
 
 if TYPE_CHECKING:
     from refactx.postgres.memory import MemoryRecord
-    from refactx.sparql.placeholders.entry import Choice
+    from refactx.sparql.placeholders.entry import MentionChoice
 
 
 ENCODER = "Model of sentence-transformers: id or folder; minilm; own module:function."
@@ -164,7 +164,7 @@ def _shown(value: object) -> str:
     return f"{value:,}" if type(value) is int else str(value)
 
 
-def _choice(choice: "Choice") -> dict[str, Any]:
+def _choice(choice: "MentionChoice") -> dict[str, Any]:
     entry = choice.entry
     return {
         "id": entry.id,

@@ -20,7 +20,7 @@ from refactx.index.index import Index
 from refactx.options import option
 from refactx.sparql.engines import Rows
 from refactx.sparql.packs.prompt import STEERED, WRITERS, load_sparql_prompt, writer_named
-from refactx.sparql.placeholders.entry import Choice, Entry
+from refactx.sparql.placeholders.entry import MemoryEntry, MentionChoice
 from refactx.walks import AnsweredQuery, QueryError, read_line, resolve, to_sparql, write_line
 from refactx.walks.evaluate import DEFAULT_LIMITS
 from refactx.walks.facts import TreeFacts
@@ -479,7 +479,7 @@ def _policy_lines(reply: PolicyReply, rows: Sequence[Sequence[Cell]], shown: int
         yield f"({line(result.reason) or 'there are more rows: see --limit'})"
 
 
-def _name(name: str, choice: Choice) -> str:
+def _name(name: str, choice: MentionChoice) -> str:
     """Return what a name of the text was resolved to."""
     entry, is_matched = choice.entry, choice.feasible is not False
     unmatched = "" if is_matched else ", in a pattern that no fact matches"
@@ -532,5 +532,5 @@ def _document(reply: PolicyReply, rows: Sequence[Sequence[Cell]], explains: bool
     return document
 
 
-def _entry(entry: Entry) -> dict[str, str]:
+def _entry(entry: MemoryEntry) -> dict[str, str]:
     return {"id": entry.id, "name": entry.text}

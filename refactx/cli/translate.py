@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from refactx.sparql.packs.pack import Pack
     from refactx.sparql.packs.translation import Translation
     from refactx.sparql.packs.translator import Event, Translator
-    from refactx.sparql.packs.writers import QueryWriter
+    from refactx.sparql.packs.writers import PolicyWriter
 
 
 PolicyName = Literal["text", "from-walk"]
@@ -160,7 +160,7 @@ def engine_of(
 
 def _writer(
     pack: "Pack", options: TranslatorOptions, models: Models, index: "Index | None"
-) -> "tuple[TextModel | None, QueryWriter | None]":
+) -> "tuple[TextModel | None, PolicyWriter | None]":
     """Return what writes queries: a model by the pack, or a writer."""
     if options.model_url is not None:
         return _at_url(options.model, options.model_url), None
@@ -195,7 +195,7 @@ def _free(loaded: "LanguageModel", models: Models) -> "TextModel":
     return ChatModel(loaded, cancelled=models.stopped.is_set)
 
 
-def _walks(loaded: "LanguageModel", index: Any) -> "QueryWriter":
+def _walks(loaded: "LanguageModel", index: Any) -> "PolicyWriter":
     """Return what writes the likeliest walk of an index that was not tried before."""
     from refactx.ask.asker import Asker
     from refactx.sparql.packs.writers import WalkWriter

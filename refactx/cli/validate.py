@@ -13,7 +13,7 @@ from refactx.fact import counted
 if TYPE_CHECKING:
     from refactx.sparql.engines import SparqlEngine
     from refactx.sparql.packs.pack import Pack
-    from refactx.sparql.packs.validation import Report
+    from refactx.sparql.packs.validation import ValidationReport
 
 
 @click.command(cls=GroupedCommand, groups={"Running": ("run_on", "timeout", "rows", "index", "db")})
@@ -57,7 +57,7 @@ def validate(
     from refactx.sparql.engines import EngineError
     from refactx.sparql.packs.invented import engine_for
     from refactx.sparql.packs.pack import load_pack
-    from refactx.sparql.packs.validation import Question
+    from refactx.sparql.packs.validation import QuestionCheck
     from refactx.sparql.packs.validation import validate as checked
 
     pack = load_pack(pack_name)
@@ -65,7 +65,7 @@ def validate(
         engine = None if run_on is None else engine_for(pack, run_on, index_opener(stack, index, db))
         if engine is not None:
             stack.callback(engine.close)
-        asked = None if question is None else Question(question, pack, engine)
+        asked = None if question is None else QuestionCheck(question, pack, engine)
         report = checked(query_text(query), pack, engine, question=asked, rows=rows, seconds=timeout)
         if as_json:
             print_json(report.to_json())
@@ -76,7 +76,7 @@ def validate(
     context.exit(0 if report.ok else 1)
 
 
-def _print(report: "Report", pack: "Pack", engine: "SparqlEngine | None") -> None:
+def _print(report: "ValidationReport", pack: "Pack", engine: "SparqlEngine | None") -> None:
     from refactx.cli.sparql import table_at
 
     for problem in report.problems:

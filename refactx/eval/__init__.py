@@ -5,7 +5,7 @@
 | `evaluate` | a whole run as in `refactx eval`: ask, score, report |
 | `AnswerTask`, `PolicyTask`, `PackTask` | what is evaluated: answers, queries that policies write, translations by a pack |
 | `read_questions`, `choose_questions`, `Question`, `Gold` | published question sets, and which questions a run asks |
-| `score`, `Score` | hit, exact match and F1 of one answer |
+| `score`, `AnswerScore` | hit, exact match and F1 of one answer |
 | `accuracy`, `precision`, `Estimate` | the paper's metrics of a run, with 95% intervals |
 """
 
@@ -15,17 +15,18 @@ from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.eval.answer_task import AnswerTask
-    from refactx.eval.answers import Gold, Score, score
+    from refactx.eval.answers import AnswerScore, Gold, score
     from refactx.eval.pack_task import PackTask
     from refactx.eval.policy_task import PolicyTask
     from refactx.eval.questions import Question, choose_questions, read_questions
     from refactx.eval.run import Shard, Task, evaluate
     from refactx.eval.statistics import Estimate, accuracy, precision
 
-__all__ = ["AnswerTask", "Estimate", "Gold", "PackTask", "PolicyTask", "Question", "Score", "Shard", "Task", "accuracy"]
+__all__ = ["AnswerTask", "Estimate", "Gold", "PackTask", "PolicyTask", "Question", "Shard", "Task", "accuracy"]
+__all__ += ["AnswerScore"]
 __all__ += ["choose_questions", "evaluate", "precision", "read_questions", "score"]
 _MODULES = {
-    "answer_task": "AnswerTask", "answers": "Gold Score score", "pack_task": "PackTask", "policy_task": "PolicyTask",
+    "answer_task": "AnswerTask", "answers": "AnswerScore Gold score", "pack_task": "PackTask", "policy_task": "PolicyTask",
     "questions": "Question choose_questions read_questions", "run": "Shard Task evaluate",
     "statistics": "Estimate accuracy precision",
 }  # fmt: skip

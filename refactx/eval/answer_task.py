@@ -36,11 +36,11 @@ from refactx.engines.loading import engine_for
 from refactx.errors import InputError
 from refactx.eval import judge
 from refactx.eval.answers import NOTHING, Outcome, outcome, same, score
-from refactx.eval.answers import Score as Metrics
-from refactx.eval.names import Checked, check_line, find_holders, gold_names, possible_aliases, with_aliases
+from refactx.eval.answers import AnswerScore as Metrics
+from refactx.eval.names import CheckedNames, check_line, find_holders, gold_names, possible_aliases, with_aliases
 from refactx.eval.questions import Question, read_questions, with_names
-from refactx.eval.report import Case, Figure, Layout, Row, Table, lead_of, ranged, signed
-from refactx.eval.run import Answers, IndexTask, Record, Score, Scored, default_folder, fingerprint, look_up
+from refactx.eval.report import Figure, Layout, ReportCase, ReportRow, ReportTable, lead_of, ranged, signed
+from refactx.eval.run import Answers, IndexTask, Record, Scored, ScoredQuestion, default_folder, fingerprint, look_up
 from refactx.eval.statistics import Estimate, confidence_of, mean, ratio, ratio_of_pairs, separation, share
 from refactx.lazy import require
 
@@ -283,7 +283,7 @@ class AnswerTask(IndexTask):
             facts = TreeFacts(self.opened_index)
             return {line: asdict(check_line(line, facts)) for line in lacking}
 
-        checks = look_up(self.folder / "queries.json", lines, check, Checked.from_json)
+        checks = look_up(self.folder / "queries.json", lines, check, CheckedNames.from_json)
         return scored(runs, self.judge, checks)
 
     def _named(self, records: Mapping[str, Sequence[Record]]) -> list[Question]:
@@ -311,7 +311,7 @@ class AnswerTask(IndexTask):
 
     def _judged(self, who: str, runs: Mapping[str, Sequence[QuestionResult]]) -> dict[str, list[QuestionResult]]:
         cases = [
-            judge.Case(
+            judge.JudgedAnswer(
                 key=f"{way}:{result.question.key}",
                 question=result.question.text,
                 golds=tuple(next(iter(gold.names), "") for gold in result.question.answers if gold.names),
@@ -474,7 +474,9 @@ def _ids(pattern: re.Pattern[str], sparql: str) -> set[str]:
 
 
 def scored(
-    runs: Mapping[str, Sequence[QuestionResult]], judge: str | None = None, checks: Mapping[str, Checked] | None = None
+    runs: Mapping[str, Sequence[QuestionResult]],
+    judge: str | None = None,
+    checks: Mapping[str, CheckedNames] | None = None,
 ) -> Scored:
     """Return the scores of results by way of asking: `grounded`, and maybe `free`, of the same questions in the same order.
 
@@ -497,12 +499,12 @@ def scored(
     )
 
 
-def _score(result: QuestionResult, judged: bool, checks: Mapping[str, Checked]) -> Score:
+def _score(result: QuestionResult, judged: bool, checks: Mapping[str, CheckedNames]) -> ScoredQuestion:
     question, one, given = result.question, result.score, result.given
     confidence = result.confidence if given else None
     verdict = result.verdict is True if judged else None
     found = [checks[query["query"]] for query in result.queries if query["query"] in checks]
-    return Score(
+    return ScoredQuestion(
         values={
             "accuracy": one.hit,
             "precision": one.hit if given else None,
@@ -607,13 +609,13 @@ def _sampling(settings: Mapping[str, Any]) -> str:
     return "greedy" if settings["num_beams"] == 1 else f"{settings['num_beams']} beams"
 
 
-def _thresholds(label: str, run: Mapping[str, Any]) -> Table:
+def _thresholds(label: str, run: Mapping[str, Any]) -> ReportTable:
     points = ("answered", "accuracy", "precision", "refusal_accuracy")
-    return Table(
+    return ReportTable(
         title=f"Confidence, {label}",
         columns=["at least", *(name.replace("_", " ") for name in points)],
         rows=[
-            Row("none" if row["threshold"] is None else f"{row['threshold']:g}", [row[name] for name in points])
+            ReportRow("none" if row["threshold"] is None else f"{row['threshold']:g}", [row[name] for name in points])
             for row in run["confidence"]["table"]
         ],
         note="An answer below a threshold of the confidence counts as not given. Refusal accuracy: share of questions that are "
@@ -621,15 +623,15 @@ def _thresholds(label: str, run: Mapping[str, Any]) -> Table:
     )
 
 
-def _reasons(labels: Mapping[str, str], runs: Mapping[str, Any]) -> Table:
+def _reasons(labels: Mapping[str, str], runs: Mapping[str, Any]) -> ReportTable:
     counts = {way: {one["reason"]: one["count"] for one in run["failures"]} for way, run in runs.items()}
     found = [reason for reason in REASONS if any(reason in count for count in counts.values())]
     found.sort(key=lambda reason: -max(count.get(reason, 0) for count in counts.values()))
-    rows = [Row(reason, [str(counts[way].get(reason, 0)) for way in labels]) for reason in found]
-    return Table(title="Reasons of failures", columns=["", *labels.values()], rows=rows, brief=True)
+    rows = [ReportRow(reason, [str(counts[way].get(reason, 0)) for way in labels]) for reason in found]
+    return ReportTable(title="Reasons of failures", columns=["", *labels.values()], rows=rows, brief=True)
 
 
-def _case(one: Mapping[str, Any]) -> Case:
+def _case(one: Mapping[str, Any]) -> ReportCase:
     judged = "" if one["verdict"] is None else f"; judge: {'right' if one['verdict'] else 'wrong'}"
     fields = {
         "Gold": "; ".join(one["gold"]),
@@ -640,7 +642,7 @@ def _case(one: Mapping[str, Any]) -> Case:
         "Confidence": "" if one["confidence"] is None else f"{one['confidence']:.1f}",
         "Gold query": one["sparql"],
     }
-    return Case(title=one["question"], fields=fields, text=one["text"], facts=one["facts"])
+    return ReportCase(title=one["question"], fields=fields, text=one["text"], facts=one["facts"])
 
 
 def _plots(layout: Layout) -> dict[str, str]:

@@ -306,7 +306,7 @@ _UNKNOWN = ("i dont know", "i do not know", "unknown", "dont know", "not known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class AnswerScore:
     """The metrics of one answer: `f1` from 0 to 1, with its precision and recall over items."""
 
     hit: bool
@@ -316,7 +316,7 @@ class Score:
     recall: float
 
 
-NOTHING = Score(hit=False, exact=False, f1=0.0, precision=0.0, recall=0.0)
+NOTHING = AnswerScore(hit=False, exact=False, f1=0.0, precision=0.0, recall=0.0)
 
 
 def outcome(answer: str, at_limit: bool, unknown: str = "I don't know.", golds: Iterable[Gold] = ()) -> Outcome:
@@ -346,7 +346,7 @@ def outcome(answer: str, at_limit: bool, unknown: str = "I don't know.", golds: 
     )
 
 
-def score(answer: str, golds: Sequence[Gold], names: Iterable[str] = ()) -> Score:
+def score(answer: str, golds: Sequence[Gold], names: Iterable[str] = ()) -> AnswerScore:
     """Return the metrics of a given answer. `names`: names that an answer may have, such as the parts of its facts.
 
     >>> score("Finnish and Danish", [Gold("Finnish"), Gold("Swedish"), Gold("Sámi")])
@@ -359,7 +359,7 @@ def score(answer: str, golds: Sequence[Gold], names: Iterable[str] = ()) -> Scor
         return NOTHING
     if all(_truth(gold.text) for gold in golds):
         right = _truth(answer, first=True) == _truth(golds[0].text)
-        return Score(hit=True, exact=True, f1=1.0, precision=1.0, recall=1.0) if right else NOTHING
+        return AnswerScore(hit=True, exact=True, f1=1.0, precision=1.0, recall=1.0) if right else NOTHING
     names = tuple(names)
     said = items(answer, [*(name for gold in golds for name in gold.names), *names])
     found, wanted = match([gold.names for gold in golds], said)
@@ -367,7 +367,7 @@ def score(answer: str, golds: Sequence[Gold], names: Iterable[str] = ()) -> Scor
     around = without_known(answer, names)  # West Virginia is another state than Virginia
     hit = any(found) or any(contains(name, around) for gold in golds for name in gold.names)
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    return Score(hit=hit, exact=all(found) and all(wanted), f1=f1, precision=precision, recall=recall)
+    return AnswerScore(hit=hit, exact=all(found) and all(wanted), f1=f1, precision=precision, recall=recall)
 
 
 def _truth(text: str, first: bool = False) -> str | None:

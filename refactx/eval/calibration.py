@@ -10,7 +10,7 @@ from refactx.errors import InputError
 from refactx.eval.answer_task import AnswerTask, answer_confidence
 from refactx.eval.pack_task import PackTask
 from refactx.eval.run import RunLog, read_document
-from refactx.eval.statistics import Estimate, Point, best_point, curve_of, proportion, separation, table_of
+from refactx.eval.statistics import Estimate, ThresholdPoint, best_point, curve_of, proportion, separation, table_of
 from refactx.fact import counted
 from refactx.sparql.packs.pack import Pack
 from refactx.sparql.packs.translation import PackCalibration, fit
@@ -30,9 +30,9 @@ class Calibration:
     """
 
     min_confidence: float
-    point: Point
+    point: ThresholdPoint
     precision: Estimate
-    whole: Point
+    whole: ThresholdPoint
     auc: Estimate
     floor: float
     table: Sequence[Mapping[str, float | None]]

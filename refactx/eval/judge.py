@@ -114,7 +114,7 @@ def remote_judge(name: str, url: str, key: str | None = None, retries: int = RET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class JudgedAnswer:
     """An answer to judge. `key`: unique in a run."""
 
     key: str
@@ -124,7 +124,7 @@ class Case:
 
 
 def judge_all(
-    folder: Path, cases: Sequence[Case], who: str, prompt: JudgePrompt, judge: Callable[[], Reply]
+    folder: Path, cases: Sequence[JudgedAnswer], who: str, prompt: JudgePrompt, judge: Callable[[], Reply]
 ) -> dict[str, Any]:
     """Return the verdict on each case by its key: right (True), wrong (False), or None if the reply was neither.
 

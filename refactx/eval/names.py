@@ -96,7 +96,7 @@ def gold_names(index: Index, ids: Collection[str]) -> dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedNames:
     """What is wrong with a query: `error`, why it does not run, empty if it does; `unknown`: names that the index does
     not have."""
 
@@ -104,12 +104,12 @@ class Checked:
     unknown: tuple[str, ...] = ()
 
     @classmethod
-    def from_json(cls, value: Any) -> "Checked":
+    def from_json(cls, value: Any) -> "CheckedNames":
         """Return what `dataclasses.asdict` has made into JSON. Raises TypeError or KeyError for anything else."""
         return cls(value["error"], tuple(value["unknown"]))
 
 
-def check_line(line: str, facts: FactSet) -> Checked:
+def check_line(line: str, facts: FactSet) -> CheckedNames:
     """Check a query, given its line.
 
     An entity is known if it has an id or facts; a predicate, if the index describes it or the start has it. The value
@@ -118,13 +118,13 @@ def check_line(line: str, facts: FactSet) -> Checked:
     try:
         query = read_line(line)
     except QueryError as error:
-        return Checked(str(error))
+        return CheckedNames(str(error))
     unknown = tuple(dict.fromkeys([*_unknown_entities(query, facts), *_unknown_predicates(query, facts)]))
     try:
         evaluate_walk(query, facts)
     except QueryError as error:
-        return Checked(str(error), unknown)
-    return Checked("", unknown)
+        return CheckedNames(str(error), unknown)
+    return CheckedNames("", unknown)
 
 
 def _unknown_entities(query: Query, facts: FactSet) -> list[str]:

@@ -16,9 +16,8 @@ from typing import Any, Literal
 from refactx.errors import InputError, ModelError
 from refactx.eval.execution import MOST_ROWS, rows_f1, set_f1
 from refactx.eval.questions import Question
-from refactx.eval.report import Case as ShownCase
-from refactx.eval.report import Figure, Layout, lead_of
-from refactx.eval.run import Answers, Record, Score, Scored, Task, default_folder, fingerprint
+from refactx.eval.report import Figure, Layout, ReportCase, lead_of
+from refactx.eval.run import Answers, Record, Scored, ScoredQuestion, Task, default_folder, fingerprint
 from refactx.eval.statistics import mean
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError
 from refactx.sparql.packs.pack import Pack
@@ -46,7 +45,7 @@ _OF_GROUPS = ("syntax", "executed", "f1", "exact")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class PackCase:
     """A question with its gold query.
 
     `primary`: the variables whose values answer the question, empty for all; `patterns`: those of the question;
@@ -64,7 +63,7 @@ class Case:
 
 
 @dataclass(kw_only=True)
-class PackTask(Task[Case]):
+class PackTask(Task[PackCase]):
     """The evaluation of `refactx eval --pack`.
 
     `modes`: `prompt` (the pack's texts alone), `retrieval` (and examples), `repair` (and validation), `agent`; `source`:
@@ -85,7 +84,7 @@ class PackTask(Task[Case]):
     source: Source = "cases"
     language: str | None = None
     category: str | None = None
-    cases: Sequence[Case] = ()
+    cases: Sequence[PackCase] = ()
     batch_size: int = 1
     stop: Callable[[], object] = lambda: None
     own_settings: Mapping[str, Any] = field(default_factory=dict)
@@ -103,12 +102,12 @@ class PackTask(Task[Case]):
         return self.modes
 
     @cached_property
-    def chosen(self) -> Sequence[Case]:
+    def chosen(self) -> Sequence[PackCase]:
         """The cases, without the limit."""
         return self.cases or cases_of(self.pack, self.source, self.language, self.category)
 
     @property
-    def asked(self) -> Sequence[Case]:
+    def asked(self) -> Sequence[PackCase]:
         return self.chosen[: self.limit]
 
     @property
@@ -126,7 +125,7 @@ class PackTask(Task[Case]):
         }
 
     def ask(
-        self, missing: Sequence[tuple[Case, Sequence[str]]], records: Mapping[str, Mapping[str, Record]]
+        self, missing: Sequence[tuple[PackCase, Sequence[str]]], records: Mapping[str, Mapping[str, Record]]
     ) -> Answers:
         """Yield the lines that are missing, of `batch_size` cases at a time, each in one mode after the other.
 
@@ -134,10 +133,10 @@ class PackTask(Task[Case]):
         """
         of_mode = cache(self.translator)
         waiting = ((case, sorted(modes, key=lambda mode: mode == "retrieval")) for case, modes in missing)
-        running: dict[Future[dict[Mode, Record]], tuple[Case, list[Any]]] = {}
+        running: dict[Future[dict[Mode, Record]], tuple[PackCase, list[Any]]] = {}
         with ThreadPoolExecutor(self.batch_size, thread_name_prefix="refactx-translations") as pool:
 
-            def begin(case: Case, modes: list[Any]) -> None:
+            def begin(case: PackCase, modes: list[Any]) -> None:
                 mode, *left = modes
                 running[pool.submit(self._records, case, mode, of_mode(mode), left)] = case, left
 
@@ -158,7 +157,9 @@ class PackTask(Task[Case]):
                 self.stop()
                 raise
 
-    def _records(self, case: Case, mode: Mode, translator: Translator, others: Sequence[Mode]) -> dict[Mode, Record]:
+    def _records(
+        self, case: PackCase, mode: Mode, translator: Translator, others: Sequence[Mode]
+    ) -> dict[Mode, Record]:
         """Return the line of a case in a mode, and in `retrieval`, if it is lacking, where its query is the first of this
         mode."""
         try:
@@ -173,7 +174,7 @@ class PackTask(Task[Case]):
             records["retrieval"] = self._line(case, alone)
         return records
 
-    def _line(self, case: Case, found: Translation) -> Record:
+    def _line(self, case: PackCase, found: Translation) -> Record:
         """Return the line of a translation: what was written, and its scores."""
         fault, rows = self._run(found.sparql)
         _, gold = self._run(case.sparql)
@@ -229,9 +230,9 @@ class PackTask(Task[Case]):
         )
 
 
-def _score(case: Case, line: Record) -> Score:
+def _score(case: PackCase, line: Record) -> ScoredQuestion:
     f1 = float(line.get("f1") or 0.0)
-    return Score(
+    return ScoredQuestion(
         values={
             "syntax": bool(line.get("syntax")),
             "executed": bool(line.get("executed")),
@@ -251,7 +252,7 @@ def cases_of(
     language: str | None = None,
     category: str | None = None,
     limit: int | None = None,
-) -> list[Case]:
+) -> list[PackCase]:
     """Return the cases that have a gold query, in an order that has nothing to do with them, so that a limit is fair.
 
     `language`: of the questions, if they are in several. Raises InputError if there are none.
@@ -266,17 +267,17 @@ def cases_of(
     return sorted(chosen, key=lambda case: sha256(case.key.encode()).hexdigest())[:limit]
 
 
-def cases_of_questions(questions: Sequence[Question]) -> list[Case]:
+def cases_of_questions(questions: Sequence[Question]) -> list[PackCase]:
     """Return questions with a gold query as cases, in their order. Their kind is the category; all variables are primary.
 
     >>> one = Question(id="1", source="s", text="Who?", answers=(), kind="single", sparql="SELECT ?x { ?x ?p 1 }", key="s/1")
     >>> [(case.key, case.question, case.category) for case in cases_of_questions([one])]
     [('s/1', 'Who?', 'single')]
     """
-    return [Case(key=one.key, question=one.text, sparql=one.sparql, category=one.kind) for one in questions]
+    return [PackCase(key=one.key, question=one.text, sparql=one.sparql, category=one.kind) for one in questions]
 
 
-def _from_file(pack: Pack, language: str | None) -> Iterator[Case]:
+def _from_file(pack: Pack, language: str | None) -> Iterator[PackCase]:
     path = None if pack.folder is None else pack.folder / CASES
     if path is None or not path.is_file():
         return
@@ -291,11 +292,11 @@ def _from_file(pack: Pack, language: str | None) -> Iterator[Case]:
             ) from None
 
 
-def _case(document: dict[str, Any], language: str | None) -> Iterator[Case]:
+def _case(document: dict[str, Any], language: str | None) -> Iterator[PackCase]:
     questions = document["questions"]
     question = questions.get(language) if language else next(iter(questions.values()))
     if question and document.get("sparql"):
-        yield Case(
+        yield PackCase(
             key=str(document["id"]),
             question=question,
             sparql=document["sparql"],
@@ -306,11 +307,11 @@ def _case(document: dict[str, Any], language: str | None) -> Iterator[Case]:
         )
 
 
-def _from_examples(pack: Pack, language: str | None) -> Iterator[Case]:
+def _from_examples(pack: Pack, language: str | None) -> Iterator[PackCase]:
     for one in pack.examples:
         questions = (one.question,) if language is None else one.variants.get(language, ())
         if questions:
-            yield Case(
+            yield PackCase(
                 key=one.id, question=questions[0], sparql=one.sparql, patterns=tuple(one.patterns), without=(one.id,)
             )
 
@@ -329,14 +330,14 @@ def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def _shown(one: Mapping[str, Any]) -> ShownCase:
+def _shown(one: Mapping[str, Any]) -> ReportCase:
     fields = {
         "F1": f"{one.get('f1') or 0.0:.2f}",
         "Attempts": str(one.get("attempts") or ""),
         "Reason": one.get("error") or one.get("reason") or one.get("fault"),
         "Gold query": one["gold"],
     }
-    return ShownCase(title=one["question"], fields=fields, text=one.get("sparql") or "(no query)")
+    return ReportCase(title=one["question"], fields=fields, text=one.get("sparql") or "(no query)")
 
 
 def _plots(layout: Layout) -> dict[str, str]:

@@ -16,8 +16,8 @@ from typing import Any
 from refactx.errors import InputError
 from refactx.eval.execution import has_answer, is_same, row_f1, run_query
 from refactx.eval.questions import Question, read_queries
-from refactx.eval.report import Case, Figure, Layout, lead_of
-from refactx.eval.run import Answers, IndexTask, Record, Score, Scored, default_folder, fingerprint
+from refactx.eval.report import Figure, Layout, ReportCase, lead_of
+from refactx.eval.run import Answers, IndexTask, Record, Scored, ScoredQuestion, default_folder, fingerprint
 from refactx.eval.sparql import bleu
 from refactx.eval.statistics import mean, ratio_of_pairs
 from refactx.lazy import require
@@ -228,7 +228,7 @@ class PolicyTask(IndexTask):
             raise InputError(f"no gold query of {self.questions} is SPARQL: see {self.folder / GOLD}.jsonl")
         asked = [self.asked[at] for at in chosen]
         lines = {way: [some[at] for at in chosen] for way, some in records.items()}
-        runs: dict[str, list[Score]] = {
+        runs: dict[str, list[ScoredQuestion]] = {
             name: [score_record(*one) for one in zip(asked, lines[name], lines[GOLD], strict=True)]
             for name in self.policies
         }
@@ -311,7 +311,7 @@ def count_mentions(text: str) -> int:
         return 0
 
 
-def score_record(question: Question, record: Mapping[str, Any], gold: Mapping[str, Any]) -> Score:
+def score_record(question: Question, record: Mapping[str, Any], gold: Mapping[str, Any]) -> ScoredQuestion:
     """Return the score of a policy's line for a question, against the line of its gold query."""
     sparql, result, is_asked = record.get("sparql"), record.get("result"), "error" not in record
     found, wanted = ids_of(sparql or ""), ids_of(question.sparql)
@@ -354,7 +354,7 @@ def score_record(question: Question, record: Mapping[str, Any], gold: Mapping[st
         "f1": None if f1 is None else round(f1, 4),
         **{name: values[name] for name in shown},
     }
-    return Score(values=values, groups={"by_kind": [question.kind]}, line=line)
+    return ScoredQuestion(values=values, groups={"by_kind": [question.kind]}, line=line)
 
 
 def _gold_figures(golds: Sequence[Record]) -> dict[str, int]:
@@ -369,13 +369,13 @@ def _gold_figures(golds: Sequence[Record]) -> dict[str, int]:
     }
 
 
-def _case(one: Mapping[str, Any]) -> Case:
+def _case(one: Mapping[str, Any]) -> ReportCase:
     fields = {
         "F1": "–" if one["f1"] is None else f"{one['f1']:.2f}",
         "Reason": one["reason"],
         "Gold query": one["gold"],
     }
-    return Case(title=one["question"], fields=fields, text=one["sparql"] or "(no query)")
+    return ReportCase(title=one["question"], fields=fields, text=one["sparql"] or "(no query)")
 
 
 def _plots(layout: Layout) -> dict[str, str]:

@@ -46,7 +46,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReportRow:
     """A row of a table."""
 
     label: str
@@ -56,18 +56,18 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class ReportTable:
     """A table of a report. `columns`: the first is that of the labels; `brief`: it is shown in a terminal too."""
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Row]
+    rows: Sequence[ReportRow]
     note: str = ""
     brief: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class ReportCase:
     """A question with what was written for it. `fields`: empty ones are not shown; `facts`: those in the text, as
     `refactx ask --json` prints them."""
 
@@ -94,9 +94,9 @@ class Layout:
     tiles: Sequence[str]
     groups: Mapping[str, tuple[str, Sequence[str]]]
     brief: Sequence[str] = ()
-    tables: Sequence[Table] = ()
+    tables: Sequence[ReportTable] = ()
     cases_title: str = "Queries"
-    cases: Mapping[str, Sequence[Case]] = field(default_factory=dict)
+    cases: Mapping[str, Sequence[ReportCase]] = field(default_factory=dict)
     plots: Callable[["Layout"], Mapping[str, str]] = lambda _: {}
 
     @property
@@ -104,13 +104,13 @@ class Layout:
         runs: Mapping[str, Any] = self.report["runs"]
         return runs
 
-    def all_tables(self) -> list[Table]:
+    def all_tables(self) -> list[ReportTable]:
         """Return the tables, first those of figures: of each run, and of groups in each run."""
-        overall = Table(
+        overall = ReportTable(
             title="Scores",
             columns=["", *self.labels.values()],
             rows=[
-                Row(one.label, cells, one.meaning, one.digits)
+                ReportRow(one.label, cells, one.meaning, one.digits)
                 for one in self.figures
                 if one.label
                 for cells in [[self.runs[way]["overall"][one.key] for way in self.labels]]
@@ -120,15 +120,15 @@ class Layout:
         )
         return [overall, *(self._of_groups(by) for by in self.groups), *self.tables]
 
-    def _of_groups(self, by: str) -> Table:
+    def _of_groups(self, by: str) -> ReportTable:
         title, keys = self.groups[by]
         shown = [one for one in self.figures if one.key in keys]
         names = list(next(iter(self.runs.values()))[by])
-        return Table(
+        return ReportTable(
             title=title,
             columns=["", "questions", "run", *(one.label for one in shown)],
             rows=[
-                Row(name, [str(found["questions"]), label, *(found[one.key] for one in shown)])
+                ReportRow(name, [str(found["questions"]), label, *(found[one.key] for one in shown)])
                 for name in names
                 for way, label in self.labels.items()
                 for found in [self.runs[way][by][name]]
@@ -172,7 +172,7 @@ def lines(layout: Layout) -> list[str]:
     return shown
 
 
-def _columns(table: Table, *, with_intervals: bool) -> list[str]:
+def _columns(table: ReportTable, *, with_intervals: bool) -> list[str]:
     grid = [list(table.columns)]
     for row in table.rows:
         cells = [_shown(cell, row.digits) for cell in row.cells]

@@ -269,7 +269,7 @@ def look_up(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class ScoredQuestion:
     """The score of one question.
 
     `values`: by key of a figure, None where the question does not count for it; `groups`: by key of the report the names
@@ -286,7 +286,7 @@ class Scored:
     """The scores of a run. `runs`: of each question, by name of what was asked in one way; `more`: further parts of the
     report; `details`: further parts of it by run."""
 
-    runs: Mapping[str, Sequence[Score]]
+    runs: Mapping[str, Sequence[ScoredQuestion]]
     more: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -467,7 +467,7 @@ def report_of(task: Task[Any], settings: Mapping[str, Any], scored: Scored) -> d
     }
 
 
-def _figures(task: Task[Any], scores: Sequence[Score]) -> dict[str, Any]:
+def _figures(task: Task[Any], scores: Sequence[ScoredQuestion]) -> dict[str, Any]:
     found: dict[str, Any] = {"questions": len(scores)}
     for figure in task.figures:
         values = [value for one in scores if (value := one.values[figure.key]) is not None]
@@ -476,9 +476,9 @@ def _figures(task: Task[Any], scores: Sequence[Score]) -> dict[str, Any]:
     return found
 
 
-def _grouped(task: Task[Any], scores: Sequence[Score], by: str) -> dict[str, Any]:
+def _grouped(task: Task[Any], scores: Sequence[ScoredQuestion], by: str) -> dict[str, Any]:
     """Return the figures of groups, the largest first."""
-    found = defaultdict[str, list[Score]](list)
+    found = defaultdict[str, list[ScoredQuestion]](list)
     for one in scores:
         for name in one.groups[by]:
             found[name].append(one)

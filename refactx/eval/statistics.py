@@ -173,7 +173,7 @@ def _bootstrapped(value: float, of: int, draw: Callable[[int], Floats]) -> Estim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class ThresholdPoint:
     """The answers at a threshold. `right`, `wrong`: the numbers of answers that are left; `refused_wrong`: how many of
     the others are wrong or were not given anyway; `of`: the number of questions."""
 
@@ -214,7 +214,7 @@ class Point:
         }
 
 
-def curve_of(confidence: Sequence[float | None], given: Sequence[bool], right: Sequence[bool]) -> list[Point]:
+def curve_of(confidence: Sequence[float | None], given: Sequence[bool], right: Sequence[bool]) -> list[ThresholdPoint]:
     """Return the points at every threshold that changes something, from minus infinity (all answers are left) up.
 
     `confidence`: the confidence in each question's answer; `given`, `right`: whether there is an answer, and a right one.
@@ -229,22 +229,24 @@ def curve_of(confidence: Sequence[float | None], given: Sequence[bool], right: S
     )
     left = [sum(is_right for _, is_right in answers), sum(not is_right for _, is_right in answers)]
     wrong, thresholds = left[1], sorted({value for value, _ in answers})
-    points, at = list[Point](), 0
+    points, at = list[ThresholdPoint](), 0
     for threshold in [-math.inf, *thresholds[1:], *([math.inf] if thresholds and thresholds[-1] < math.inf else [])]:
         while at < len(answers) and answers[at][0] < threshold:
             left[not answers[at][1]] -= 1
             at += 1
         refused = wrong - left[1] + len(given) - len(answers)
-        points.append(Point(threshold=threshold, right=left[0], wrong=left[1], refused_wrong=refused, of=len(given)))
+        points.append(
+            ThresholdPoint(threshold=threshold, right=left[0], wrong=left[1], refused_wrong=refused, of=len(given))
+        )
     return points
 
 
-def at_threshold(points: Sequence[Point], threshold: float) -> Point:
+def at_threshold(points: Sequence[ThresholdPoint], threshold: float) -> ThresholdPoint:
     """Return the point that holds at a threshold: the first of a curve that is not below it."""
     return next((point for point in points if point.threshold >= threshold), points[-1])
 
 
-def best_point(points: Sequence[Point], precision: float | None = None) -> Point | None:
+def best_point(points: Sequence[ThresholdPoint], precision: float | None = None) -> ThresholdPoint | None:
     """Return the best point of a curve.
 
     Without `precision` it has the most right answers minus wrong ones, and of several such points the most answers. With
@@ -261,7 +263,7 @@ def best_point(points: Sequence[Point], precision: float | None = None) -> Point
     return max(fit, key=lambda point: (point.right, -point.wrong, -point.threshold), default=None)
 
 
-def table_of(points: Sequence[Point], confidence: Sequence[float]) -> list[dict[str, float | None]]:
+def table_of(points: Sequence[ThresholdPoint], confidence: Sequence[float]) -> list[dict[str, float | None]]:
     """Return answers at all confidences, and at round thresholds among the confidences `confidence`, as JSON."""
     shown = [
         -math.inf,

@@ -16,8 +16,8 @@ from refactx.iris import id_of_term, id_within
 from refactx.sparql.engines import EngineError, QueryRefusedError, Result, SparqlEngine, SparqlSyntaxError
 from refactx.sparql.labels import Labelled
 from refactx.sparql.names import Names
-from refactx.sparql.syntax.parser import Parsed, ParseError, parse
-from refactx.sparql.syntax.tree import Block, Element, Group, Nested, Triple, groups_of, path_text
+from refactx.sparql.syntax.parser import ParsedQuery, ParseError, parse
+from refactx.sparql.syntax.tree import Block, Element, Group, Nested, TriplePattern, groups_of, path_text
 
 SECONDS = 10.0
 ASKED = 60
@@ -58,30 +58,30 @@ def explain_empty(query: Labelled, engine: SparqlEngine, names: Names | None = N
     where = parsed.query.where
     if where is None:
         return f"{NOT_FOUND}: the query has no patterns"
-    search = _Search(query, parsed, engine, names, seconds)
+    search = _ReasonSearch(query, parsed, engine, names, seconds)
     return search.reason(where) or f"{NOT_FOUND}: {search.end}"
 
 
-class _Part(NamedTuple):
+class _GroupPart(NamedTuple):
     """A part of a group that can be asked for: an element, or one triple of a block."""
 
     element: Element
-    triple: Triple | None = None
+    triple: TriplePattern | None = None
 
 
-def _parts(group: Group) -> list[_Part]:
-    found = list[_Part]()
+def _parts(group: Group) -> list[_GroupPart]:
+    found = list[_GroupPart]()
     for element in group.elements:
         own = element.own if isinstance(element, Block) else ()
-        found += [_Part(element, triple) for triple in own] or [_Part(element)]
+        found += [_GroupPart(element, triple) for triple in own] or [_GroupPart(element)]
     return found
 
 
-class _Search:
+class _ReasonSearch:
     """A search for the part of a query that has no rows."""
 
     def __init__(
-        self, query: Labelled, parsed: Parsed, engine: SparqlEngine, names: Names | None, seconds: float
+        self, query: Labelled, parsed: ParsedQuery, engine: SparqlEngine, names: Names | None, seconds: float
     ) -> None:
         self._query, self._tree, self._engine, self._names = query, parsed.query, engine, names
         self._end, self._left, self._refusal = time.monotonic() + seconds, ASKED, ""
@@ -117,7 +117,7 @@ class _Search:
         if self._has_rows(others) is not True:
             return ""
 
-        def passes(some: Sequence[_Part]) -> bool | None:
+        def passes(some: Sequence[_GroupPart]) -> bool | None:
             kept = {id(part) for part in some}
             return self._has_rows([p for p in parts if p.element.kind not in _CONDITIONS or id(p) in kept])
 
@@ -132,7 +132,7 @@ class _Search:
             return f"the patterns match, but {_cut(after)} leaves no row"
         return ""
 
-    def _of_one(self, part: _Part) -> str:
+    def _of_one(self, part: _GroupPart) -> str:
         """Return the reason for a part that has no rows alone."""
         element = part.element
         is_one = isinstance(element, Nested) and element.kind in ("group", "graph")
@@ -145,7 +145,7 @@ class _Search:
             return f"{found}: {hint}"
         return found
 
-    def _has_rows(self, parts: Sequence[_Part]) -> bool | None:
+    def _has_rows(self, parts: Sequence[_GroupPart]) -> bool | None:
         """Return whether some parts have rows together; None if the engine does not tell."""
         return self._asks("\n".join(map(self._text, parts))) if parts else True
 
@@ -161,14 +161,14 @@ class _Search:
             return None
         return found if isinstance(found, bool) else None
 
-    def _text(self, part: _Part) -> str:
+    def _text(self, part: _GroupPart) -> str:
         return _of(part, self._query) + (" ." if part.element.kind == "triples" else "")
 
-    def _shown(self, part: _Part) -> str:
+    def _shown(self, part: _GroupPart) -> str:
         """Return a part as it was written, on one line."""
         return f"`{_cut(_of(part, Labelled(self._query.tokens, {})))}`"
 
-    def _hint(self, triple: Triple) -> str:
+    def _hint(self, triple: TriplePattern) -> str:
         """Return what may be wrong with a triple that nothing matches; empty if nothing is known."""
         subject, object_ = (self._query.of(term.span).strip() for term in (triple.subject, triple.object))
         path = path_text(triple.path, self._query.of)
@@ -185,7 +185,7 @@ class _Search:
         return "" if self._names is None else _properties_of(subject, path, self._names)
 
 
-def _of(part: _Part, query: Labelled) -> str:
+def _of(part: _GroupPart, query: Labelled) -> str:
     """Return the text of a part in a query."""
     triple = part.triple
     if triple is None:
@@ -230,7 +230,7 @@ def _name_of(term: str, names: Names) -> str:
     return "" if id_ is None else names.facts.names([id_]).get(id_, "")
 
 
-def _least(parts: Iterable[_Part], has_rows: Callable[[Sequence[_Part]], bool | None]) -> list[_Part]:
+def _least(parts: Iterable[_GroupPart], has_rows: Callable[[Sequence[_GroupPart]], bool | None]) -> list[_GroupPart]:
     """Return the fewest of some parts that have no rows together, in the sense that each of them is needed."""
     least = list(parts)
     for part in list(least):

@@ -23,7 +23,7 @@ from refactx.sparql.store.triples import own
 from refactx.sparql.syntax.parser import ParseError, cursor_of, parse, read_sparql
 from refactx.sparql.syntax.prologue import Prologue
 from refactx.sparql.syntax.tokens import Span, Token, line_and_column, text_of, tokens_of
-from refactx.sparql.syntax.tree import Path, Query, Term, Triple, Values, nodes, predicates_of
+from refactx.sparql.syntax.tree import Path, QueryTree, Term, TriplePattern, Values, nodes, predicates_of
 from refactx.walks.language import QueryError
 from refactx.walks.resolve import COMPARED, Resolved
 
@@ -159,11 +159,11 @@ class _Property(NamedTuple):
 
 class _Reader:
     def __init__(
-        self, text: str, tokens: list[Token], query: Query, prologue: Prologue, names: Names, likeliest: bool
+        self, text: str, tokens: list[Token], query: QueryTree, prologue: Prologue, names: Names, likeliest: bool
     ) -> None:
         self._text, self._tokens, self._likeliest = text, tokens, likeliest
         self._names, self._facts = names, names.facts
-        self._triples = [node for node in nodes(query) if isinstance(node, Triple)]
+        self._triples = [node for node in nodes(query) if isinstance(node, TriplePattern)]
         self._values = [node for node in nodes(query) if isinstance(node, Values)]
         self._resolved: dict[str, Resolved] = {}
         self._redeclared = prologue.declared.keys() & PREFIXES.keys()
@@ -290,7 +290,7 @@ class _Reader:
         found = [self._beside_path(triple, at) for triple in self._triples]
         return list(dict.fromkeys(name for name in found if name is not None))
 
-    def _beside_path(self, triple: Triple, at: int) -> str | None:
+    def _beside_path(self, triple: TriplePattern, at: int) -> str | None:
         """Return the predicate that a triple says of its subject or object, if this is the token; for an object, the
         one that has the same facts the other way."""
         path = [number for number in range(*triple.path.span) if not self._tokens[number].is_space]

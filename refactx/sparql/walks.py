@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.iris import PREFIXES, id_of_property
-from refactx.sparql.syntax.patterns import Condition, Edge, Patterns, Step, Term, read_patterns
+from refactx.sparql.syntax.patterns import Edge, Patterns, PatternTerm, PropertyStep, TermComparison, read_patterns
 from refactx.walks.language import FactSet, Head, Hop, Operator, OrderBy, Query, QueryError, WalkFilter
 from refactx.walks.sparql_text import leaves_values_backwards
 from refactx.walks.sparql_values import filters_of_days
@@ -46,7 +46,7 @@ def from_sparql(text: str, facts: FactSet, *, exact: bool = False) -> Query | No
     patterns = read_patterns(text)
     if patterns is None or not patterns.says_no_more_of_iris or (exact and not patterns.has_rows_of_members):
         return None
-    for names in [_Names(facts, exact=True), *([] if exact else [_Names(facts, exact=False)])]:
+    for names in [_FactNames(facts, exact=True), *([] if exact else [_FactNames(facts, exact=False)])]:
         with suppress(_NotAWalk, QueryError):
             walk = _ask(patterns, names) if patterns.ask else _select(patterns, names)
             return None if exact and leaves_values_backwards(walk, facts) else walk
@@ -64,7 +64,7 @@ def followed_backwards(text: str, facts: FactSet) -> list[str]:
         return []
     found = list[list[str]]()
     try:
-        for chain in _chains(Term(variable=patterns.asked), patterns):
+        for chain in _chains(PatternTerm(variable=patterns.asked), patterns):
             if chain.end.id is not None:
                 ids = [id_of_property(step.iri) for step in chain.steps if not step.inverse]
                 found.append([id_ for id_ in dict.fromkeys(ids) if id_ not in facts.names([id_], inverse=True)])
@@ -77,7 +77,7 @@ class _NotAWalk(Exception):  # noqa: N818  # the reason for None
     """A query that is not a walk."""
 
 
-class _Names:
+class _FactNames:
     """The names of a set of facts. `exact`: predicates must have the facts of what a step says, and no others.
 
     Methods raise _NotAWalk if there is no such name, and as those of `facts` do.
@@ -86,14 +86,14 @@ class _Names:
     def __init__(self, facts: FactSet, *, exact: bool) -> None:
         self.facts, self.exact = facts, exact
 
-    def entity(self, term: Term) -> str:
+    def entity(self, term: PatternTerm) -> str:
         """Return the name of an entity that is given by its id."""
         name = self.facts.names([term.id]).get(term.id) if term.id is not None else None
         if name is None:
             raise _NotAWalk
         return name
 
-    def hops(self, steps: Sequence[Step]) -> tuple[Hop, ...]:
+    def hops(self, steps: Sequence[PropertyStep]) -> tuple[Hop, ...]:
         """Return the hops that steps are, by the predicates that read their properties in that direction."""
         return tuple(Hop(self._predicate(step), step.closure) for step in steps)
 
@@ -102,11 +102,11 @@ class _Names:
         described = self.facts.describe([predicate]).get(predicate)
         return described is not None and described.kind == "text"
 
-    def _predicate(self, step: Step) -> str:
+    def _predicate(self, step: PropertyStep) -> str:
         if step.iri == PREFIXES["schema"] + "description" and not step.inverse:
             return DESCRIPTIONS[0]
         if step.inverse and len(step.others) == 1:  # `(^wdt:P36|wdt:P1376)` is `(wdt:P1376|^wdt:P36)`
-            step = Step(step.others[0], False, step.closure, (step.iri,))
+            step = PropertyStep(step.others[0], False, step.closure, (step.iri,))
         id_, *others = map(id_of_property, (step.iri, *step.others))
         name = self.facts.names([id_], inverse=step.inverse).get(id_, "")
         found = self.facts.describe([name]).get(name)
@@ -124,20 +124,20 @@ class _Names:
 class _Chain:
     """Steps from a root to a term, and where in the query the chain is complete."""
 
-    steps: tuple[Step, ...]
-    end: Term
+    steps: tuple[PropertyStep, ...]
+    end: PatternTerm
     position: int
 
 
-def _select(patterns: Patterns, names: _Names) -> Query:
-    asked = Term(variable=patterns.asked)
+def _select(patterns: Patterns, names: _FactNames) -> Query:
+    asked = PatternTerm(variable=patterns.asked)
     chains = _chains(asked, patterns)
     by, limit = None, 1
     head: Head = "count" if patterns.counts else "list"
     if patterns.order is not None:
         head = "most" if patterns.order.descending else "least"
         limit = patterns.limit or 1
-        end = Term(variable=patterns.order.variable)
+        end = PatternTerm(variable=patterns.order.variable)
         sorts = [chain for chain in chains if chain.end == end]
         if len(sorts) != 1 or len(sorts[0].steps) != 1 or sorts[0].steps[0].closure:
             raise _NotAWalk
@@ -152,7 +152,7 @@ def _select(patterns: Patterns, names: _Names) -> Query:
     return Query(head, start, hops, _filters(asked, chains, patterns, names), by, limit)
 
 
-def _ask(patterns: Patterns, names: _Names) -> Query:
+def _ask(patterns: Patterns, names: _FactNames) -> Query:
     """Return the question about an entity that is part of all chains, or about the objects of one of its predicates."""
     terms = [term for edge in patterns.edges for term in (edge.subject, edge.object)]
     terms += [condition.term for condition in patterns.conditions]
@@ -170,13 +170,13 @@ def _ask(patterns: Patterns, names: _Names) -> Query:
     raise _NotAWalk
 
 
-def _chains(root: Term, patterns: Patterns) -> list[_Chain]:
+def _chains(root: PatternTerm, patterns: Patterns) -> list[_Chain]:
     """Return the chains from a term: together they have to be all patterns, and each its own ones."""
     left, found = list(enumerate(patterns.edges)), []
     for number, edge in enumerate(patterns.edges):
         if (number, edge) not in left or root not in (edge.subject, edge.object):
             continue
-        steps, at, position = list[Step](), root, 0
+        steps, at, position = list[PropertyStep](), root, 0
         following: tuple[int, Edge] | None = (number, edge)
         while following is not None:
             left.remove(following)
@@ -194,14 +194,14 @@ def _chains(root: Term, patterns: Patterns) -> list[_Chain]:
     return found
 
 
-def _start(chains: Sequence[_Chain], names: _Names) -> tuple[_Chain, str, tuple[Hop, ...]]:
+def _start(chains: Sequence[_Chain], names: _FactNames) -> tuple[_Chain, str, tuple[Hop, ...]]:
     """Choose the chain that the walk goes along, backwards, and return it with the walk's start and hops."""
     options = list[tuple[tuple[bool, bool, int], _Chain, str, tuple[Hop, ...]]]()
     for chain in chains:
         try:
             if chain.end.text is not None:
                 start, last = f"{chain.end.text}{ALIAS}", chain.steps[-1]
-                if last != Step(PREFIXES["skos"] + "altLabel") or ALIAS_OF not in names.facts.predicates(start):
+                if last != PropertyStep(PREFIXES["skos"] + "altLabel") or ALIAS_OF not in names.facts.predicates(start):
                     continue
                 hops = (Hop(ALIAS_OF), *names.hops([step.reversed() for step in reversed(chain.steps[:-1])]))
             else:
@@ -217,7 +217,9 @@ def _start(chains: Sequence[_Chain], names: _Names) -> tuple[_Chain, str, tuple[
     return min(options, key=lambda option: option[0])[1:]
 
 
-def _filters(root: Term, chains: Sequence[_Chain], patterns: Patterns, names: _Names) -> tuple[WalkFilter, ...]:
+def _filters(
+    root: PatternTerm, chains: Sequence[_Chain], patterns: Patterns, names: _FactNames
+) -> tuple[WalkFilter, ...]:
     """Return the filters that chains and conditions are, in the order of the query."""
     found = list[tuple[int, WalkFilter]]()
     for chain in chains:
@@ -244,7 +246,7 @@ def _filters(root: Term, chains: Sequence[_Chain], patterns: Patterns, names: _N
 
 
 def _compared(
-    hops: tuple[Hop, ...], conditions: Sequence[Condition], names: _Names
+    hops: tuple[Hop, ...], conditions: Sequence[TermComparison], names: _FactNames
 ) -> Iterator[tuple[int, WalkFilter]]:
     """Yield filters for conditions of one term, with their positions. Those on days are taken together."""
     days = [(condition.sign, condition.day) for condition in conditions if condition.day is not None]
@@ -252,7 +254,7 @@ def _compared(
         yield next(c.position for c in conditions if c.day is not None), WalkFilter(hops, operator, value)
     for condition in conditions:
         if condition.day is None:
-            name = condition.value if condition.id is None else names.entity(Term(id=condition.id))
+            name = condition.value if condition.id is None else names.entity(PatternTerm(id=condition.id))
             yield condition.position, WalkFilter(hops, _operator(condition.sign), name)
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from bench.packs.inventing import invent
 from bench.packs.mutations import KINDS, outcome, spread
+from refactx.sparql.engines.checking import view_query
 from refactx.sparql.packs.pack import load_pack
-from refactx.sparql.packs.parsed import parse
 from refactx.sparql.packs.validation import validate
 
 LIITA = load_pack("liita")
@@ -28,9 +28,9 @@ def test_each_wrong_query_differs_and_is_caught(kind: str) -> None:
 
 
 def test_a_direction_is_turned_once() -> None:
-    gold = {pattern.text for pattern in parse(GOLD).patterns}
+    gold = {pattern.text for pattern in view_query(GOLD).patterns}
     for did, mutant in KINDS["direction"](GOLD, LIITA):
-        turned = {pattern.text for pattern in parse(mutant).patterns}
+        turned = {pattern.text for pattern in view_query(mutant).patterns}
         assert len(gold - turned) == len(turned - gold) == 1, did
 
 

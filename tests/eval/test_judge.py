@@ -13,7 +13,7 @@ import pytest
 from refactx.ask.prompt import Prompt
 from refactx.errors import InputError, ModelError
 from refactx.eval import AnswerTask, evaluate
-from refactx.eval.judge import Case, judge_all, load_judge_prompt, remote_judge
+from refactx.eval.judge import JudgedAnswer, judge_all, load_judge_prompt, remote_judge
 
 
 class Judge(BaseHTTPRequestHandler):
@@ -73,7 +73,7 @@ def test_a_judge_at_a_url(server: Any, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("OPENAI_API_KEY", "another server's")
     url = f"http://127.0.0.1:{server.server_port}/v1"
     cases = [
-        Case(key=str(n), question="Capital?", golds=("Bern", "Berne"), answer=said)
+        JudgedAnswer(key=str(n), question="Capital?", golds=("Bern", "Berne"), answer=said)
         for n, said in enumerate(["Bern", "Basel $gold", "Zug"])
     ]
     prompt = load_judge_prompt()
@@ -86,7 +86,7 @@ def test_a_judge_at_a_url(server: Any, tmp_path: Path, monkeypatch: pytest.Monke
     assert "Answer: Basel $gold\n" in message, "an answer is data"
     judge_all(
         tmp_path,
-        [*cases, Case(key="3", question="Q", golds=("a",), answer="Bern")],
+        [*cases, JudgedAnswer(key="3", question="Q", golds=("a",), answer="Bern")],
         "m",
         prompt,
         lambda: remote_judge("m", url),

@@ -3,7 +3,7 @@
 import pytest
 from support.query.twin import SetFacts
 
-from refactx.eval.names import Checked, check_line
+from refactx.eval.names import CheckedNames, check_line
 
 FACTS = SetFacts(frozenset({("A", "p", "B"), ("A", "p", "C"), ("B", "q", "C"), ("A", "n", "7")}))
 
@@ -19,7 +19,7 @@ FACTS = SetFacts(frozenset({("A", "p", "B"), ("A", "p", "C"), ("B", "q", "C"), (
     ],
 )
 def test_a_query_of_names_that_are_there_runs(line: str) -> None:
-    assert check_line(line, FACTS) == Checked()
+    assert check_line(line, FACTS) == CheckedNames()
 
 
 @pytest.mark.parametrize(

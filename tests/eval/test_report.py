@@ -13,7 +13,7 @@ from support.eval_runs import fact, judged, write_answers
 from support.eval_task import Letters, score_of
 
 from refactx.eval.report import lines
-from refactx.eval.run import Score, Scored, report_of
+from refactx.eval.run import Scored, ScoredQuestion, report_of
 
 HOSTILE = "x</pre><script>alert(1)</script>\"'|`*\x1b[31m"
 
@@ -68,7 +68,7 @@ def test_a_terminal_has_intervals_as_long_as_lines_are_short() -> None:
 
 def test_a_figure_without_a_value_is_null_and_not_shown() -> None:
     task = Letters(folder_=Path("none"))
-    report = report_of(task, {}, Scored({"once": [Score(values={"letters": None}, groups={}, line={})]}))
+    report = report_of(task, {}, Scored({"once": [ScoredQuestion(values={"letters": None}, groups={}, line={})]}))
     assert report["runs"]["once"]["overall"] == {"questions": 1, "letters": None}
     assert not any("Letters" in line for line in lines(replace(task.layout(report), groups={})))
 

@@ -19,12 +19,12 @@ from refactx.fact import Link
 from refactx.index.index import Index
 from refactx.ingest.selection import Selection, TableOptions
 from refactx.iris import entity_term
-from refactx.sparql import Names, with_iris
+from refactx.sparql import PackNames, with_iris
 from refactx.sparql.engines import open_engine
 from refactx.sparql.labels import LabelError, ids_of
 from refactx.sparql.packs import make_writer
-from refactx.sparql.packs.prompt import Task, load_sparql_prompt
-from refactx.sparql.placeholders.entry import Memory, Resolved
+from refactx.sparql.packs.prompt import WritingTask, load_sparql_prompt
+from refactx.sparql.placeholders.entry import Memory, ResolvedMentions
 from refactx.sparql.placeholders.index_names import IndexNames, IndexResolver
 from refactx.sparql.placeholders.name_memory import NameMemory
 from refactx.sparql.placeholders.opening import open_memory
@@ -129,7 +129,7 @@ def test_a_query_with_placeholders_runs_on_the_store(place: Place, index: Index,
     text = "SELECT ?x { wd:entity1 wdt:relation1 ?x }\nentity1 = [ENT] Peruu [/ENT]\nrelation1 = [REL] codes [/REL]"
     query = read_pgmr(text)
     found = MemoryResolver(memory, tau=0.3, feasible=FactFeasibility(index), must_match=True).resolve_query(query)
-    assert isinstance(found, Resolved)
+    assert isinstance(found, ResolvedMentions)
     sparql = query.with_ids(found.ids)
     assert sparql == place.text("SELECT ?x { ex:PER ex:code ?x }")
     engine = open_engine(index, "store")
@@ -187,7 +187,7 @@ class Scripted:
         return self.reply
 
 
-TASK = Task(question="What is the code of Peru?")
+TASK = WritingTask(question="What is the code of Peru?")
 
 
 def test_ids_that_the_index_does_not_have_are_made_up(place: Place, index: Index) -> None:
@@ -224,7 +224,7 @@ def test_placeholders_admit_no_other_ids(index: Index, more: str) -> None:
 
 
 def test_properties_are_known_for_hints_and_completions(index: Index) -> None:
-    names = Names(index)
+    names = PackNames(index)
     assert not names.has_no_properties
     assert "capital" in names.properties_beginning("cap")
     with pytest.raises(LabelError, match="<capitol> is no property of the index: did you mean <capital>"):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from refactx.eval.report import Figure, Layout, lead_of
-from refactx.eval.run import Answers, Record, Score, Scored, Task
+from refactx.eval.run import Answers, Record, Scored, ScoredQuestion, Task
 from refactx.eval.statistics import mean
 
 
@@ -17,9 +17,9 @@ class Word:
     key: str
 
 
-def score_of(letters: int) -> Score:
+def score_of(letters: int) -> ScoredQuestion:
     parity = "odd" if letters % 2 else "even"
-    return Score(values={"letters": letters}, groups={"by_parity": [parity]}, line={"letters": letters})
+    return ScoredQuestion(values={"letters": letters}, groups={"by_parity": [parity]}, line={"letters": letters})
 
 
 @dataclass(kw_only=True)

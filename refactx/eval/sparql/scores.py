@@ -149,7 +149,7 @@ def _shape_of(text: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Name:
+class _FreeName:
     """A variable or a blank node, whose name is free."""
 
     kind: str
@@ -172,7 +172,7 @@ def _set_of(parts: Iterable[Any]) -> _Set:
 
 def _without_names(node: Any) -> str:
     """Return a text that parts have in common if they differ in names alone."""
-    if isinstance(node, _Name):
+    if isinstance(node, _FreeName):
         return f"?{node.kind}"
     if isinstance(node, _Set):
         return "{" + " ".join(sorted(text for text, _ in node.parts)) + "}"
@@ -183,7 +183,7 @@ def _patterns(node: Any, mode: Mode) -> Any:
     """Return a shape with its names, and with its triples and filters as sets."""
     match node:
         case ("variable" | "blank" as kind, name, *_):
-            return _Name(kind, name)
+            return _FreeName(kind, name)
         case ("iri" | "literal", *_):
             return node
         case ("Group", elements):
@@ -220,11 +220,11 @@ def _triples(triples: Iterable[Any], mode: Mode) -> Iterator[Any]:
             yield _Set(tuple(alike))
 
 
-def _solve(pairs: Any, there: dict[_Name, _Name], back: dict[_Name, _Name]) -> bool:
+def _solve(pairs: Any, there: dict[_FreeName, _FreeName], back: dict[_FreeName, _FreeName]) -> bool:
     """Return whether all pairs are the same under one renaming. `pairs`: a linked list; `there`, `back`: the names so far."""
     while pairs is not None:
         (one, other), pairs = pairs
-        if isinstance(one, _Name) and isinstance(other, _Name):
+        if isinstance(one, _FreeName) and isinstance(other, _FreeName):
             if there.setdefault(one, other) != other or back.setdefault(other, one) != one or one.kind != other.kind:
                 return False
         elif isinstance(one, _Set) and isinstance(other, _Set):

@@ -1,7 +1,7 @@
 """The constraint of SPARQL with the names of an index, in a line after `SPARQL:`.
 
 A state is the ways to read the ids of a line. Nearly always there is one. Two ways arise where one token may begin a name
-as well as the text of another part. A way is at a `Point` between two parts of the grammar's, or within the text of a
+as well as the text of another part. A way is at a `GrammarPoint` between two parts of the grammar's, or within the text of a
 placeholder after such a point.
 
 llguidance says which tokens of SPARQL's text may follow, and where a name or a variable may stand. There, the tree of the
@@ -18,13 +18,13 @@ from refactx.decoding.matching import Matcher, OpenPart, matcher_of
 from refactx.decoding.states import FactSource, LineConstraint
 from refactx.index.index import Index
 from refactx.lazy import require
-from refactx.sparql.constrained.names import Scope, Texts, TreeNames
+from refactx.sparql.constrained.names import PartTexts, Scope, TreeNames
 from refactx.tree.tree import NO_TOKENS, Path, Tokens
 from refactx.walks.decoding.grammar import Begun
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class GrammarPoint:
     """What is written and whole. `parts`: the tokens with text, and placeholders as negative numbers; `end`: the last
     byte; `matcher`: the grammar there, a function of the parts."""
 
@@ -50,17 +50,17 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class LineReading:
     """A way to read a line: the `ids` after a point, of the text of a `placeholder`; None at a point.
 
     `begun`: what continues that text; `whole`: the point after it, if it is whole.
     """
 
-    point: Point
+    point: GrammarPoint
     placeholder: OpenPart | None = None
     ids: Path = ()
     begun: Begun | None = field(default=None, compare=False, repr=False)
-    whole: Point | None = field(default=None, compare=False, repr=False)
+    whole: GrammarPoint | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class SparqlState:
     `following`: the ids that may come next, a function of the other fields.
     """
 
-    ways: tuple[Way, ...] = ()
+    ways: tuple[LineReading, ...] = ()
     following: Tokens = field(default_factory=lambda: NO_TOKENS, compare=False, repr=False)
 
 
@@ -98,7 +98,7 @@ class SparqlGrammar(LineConstraint[SparqlState | None]):
         require("llguidance", "sparql")
         self._source: FactSource = index
         self._token_bytes = index.tokenizer.token_bytes
-        self._names, self._texts = TreeNames(index), Texts(self._token_bytes)
+        self._names, self._texts = TreeNames(index), PartTexts(self._token_bytes)
         self._start = matcher_of(index.tokenizer)
 
     def start(
@@ -107,7 +107,7 @@ class SparqlGrammar(LineConstraint[SparqlState | None]):
         """Return the state directly after the trigger. If the index has no facts, the text stays free."""
         if not self._source.children(()).total:
             return SparqlState()
-        return self._state([Way(Point((), Scope(), b" " if after_space else b":", self._start))])
+        return self._state([LineReading(GrammarPoint((), Scope(), b" " if after_space else b":", self._start))])
 
     def allowed(self, state: SparqlState | None) -> Tokens | None:
         if state is None:
@@ -125,7 +125,7 @@ class SparqlGrammar(LineConstraint[SparqlState | None]):
         text = self._token_bytes[token] if token < len(self._token_bytes) else b""
         if not text:
             return None
-        found: list[Way] = []
+        found: list[LineReading] = []
         for way in state.ways:
             if way.placeholder is None:
                 found += self._from_point(way.point, token)
@@ -140,8 +140,8 @@ class SparqlGrammar(LineConstraint[SparqlState | None]):
             return SparqlState()
         return self._state(dict.fromkeys(found))
 
-    def _state(self, ways: Iterable[Way]) -> SparqlState | None:
-        followed: list[tuple[Way, Tokens]] = []
+    def _state(self, ways: Iterable[LineReading]) -> SparqlState | None:
+        followed: list[tuple[LineReading, Tokens]] = []
         for way in ways:
             point = way.point if way.placeholder is None else way.whole
             found = [] if way.begun is None else [way.begun.tokens]
@@ -158,38 +158,38 @@ class SparqlGrammar(LineConstraint[SparqlState | None]):
         following = arrays[0] if len(arrays) == 1 else np.unique(np.concatenate(arrays))
         return SparqlState(ways=tuple(way for way, _ in followed), following=following)
 
-    def _from_point(self, point: Point, token: int) -> list[Way]:
-        found: list[Way] = []
+    def _from_point(self, point: GrammarPoint, token: int) -> list[LineReading]:
+        found: list[LineReading] = []
         at = int(np.searchsorted(point.tokens, token))
         if at < len(point.tokens) and point.tokens[at] == token:
             matcher = point.matcher.after(token)
             if matcher is not None:
                 end = self._token_bytes[token][-1:]
-                found.append(Way(Point((*point.parts, token), point.scope, end, matcher)))
+                found.append(LineReading(GrammarPoint((*point.parts, token), point.scope, end, matcher)))
         for placeholder in point.placeholders:
             way = self._within(point, placeholder, (token,))
             found += [] if way is None else [way]
         return found
 
-    def _within(self, point: Point, placeholder: OpenPart, ids: Path) -> Way | None:
+    def _within(self, point: GrammarPoint, placeholder: OpenPart, ids: Path) -> LineReading | None:
         """Return the way to read ids as the text of a placeholder; None if no such text begins so."""
         begun = self._begun(point, placeholder, ids)
         if not begun.is_possible:
             return None
         whole = None if begun.unit is None else self._after(point, placeholder, ids, begun.unit)
         if whole is not None and not len(begun.tokens):
-            return Way(whole)
-        return Way(point, placeholder, ids, begun, whole)
+            return LineReading(whole)
+        return LineReading(point, placeholder, ids, begun, whole)
 
-    def _after(self, point: Point, placeholder: OpenPart, ids: Path, text: str) -> Point | None:
+    def _after(self, point: GrammarPoint, placeholder: OpenPart, ids: Path, text: str) -> GrammarPoint | None:
         """Return the point after the whole text of a placeholder."""
         matcher: Matcher | None = point.matcher.after_placeholder(placeholder)
         if matcher is None:
             return None
         scope = point.scope.after(placeholder, text)
-        return Point((*point.parts, -1 - placeholder), scope, self._token_bytes[ids[-1]][-1:], matcher)
+        return GrammarPoint((*point.parts, -1 - placeholder), scope, self._token_bytes[ids[-1]][-1:], matcher)
 
-    def _begun(self, point: Point, placeholder: OpenPart, ids: Path) -> Begun:
+    def _begun(self, point: GrammarPoint, placeholder: OpenPart, ids: Path) -> Begun:
         """Return the beginning of the text of a placeholder, whose unit is a name without brackets or `?`."""
         if placeholder in (OpenPart.SUBJECT, OpenPart.ENTITY):
             begun = self._names.subjects.after(ids, self._source)

@@ -28,7 +28,7 @@ from refactx.walks.decoding.readings import Memo
 from refactx.walks.facts import Units
 
 
-class Choice(NamedTuple):
+class VariableChoice(NamedTuple):
     """The variables that may be written: those `among` some, or if that is None all that are not in `without`."""
 
     without: Collection[str] = ()
@@ -64,7 +64,7 @@ class Scope:
     used: frozenset[str] = frozenset()
     subject: str | None = None
 
-    def choice(self, placeholder: OpenPart) -> Choice:
+    def choice(self, placeholder: OpenPart) -> VariableChoice:
         """Return the variables that may stand in place of a placeholder.
 
         >>> scope = Scope().after(OpenPart.PROJECTED, "x").after(OpenPart.NAMED, "n")
@@ -74,18 +74,18 @@ class Scope:
         frame, names = self.frames[-1], frozenset(name for frame in self.frames for name in frame.named)
         match placeholder:
             case OpenPart.PROJECTED:
-                return Choice({*names, *frame.projected})
+                return VariableChoice({*names, *frame.projected})
             case OpenPart.NAMED:
-                return Choice({*self.used, *frame.projected, *frame.counted})
+                return VariableChoice({*self.used, *frame.projected, *frame.counted})
             case OpenPart.ASSIGNED:
-                return Choice(self.used)
+                return VariableChoice(self.used)
             case OpenPart.GROUPED if frame.ungrouped:
-                return Choice(among=frame.ungrouped)
+                return VariableChoice(among=frame.ungrouped)
             case OpenPart.GROUPED:
-                return Choice({*names, *frame.grouped})
+                return VariableChoice({*names, *frame.grouped})
             case OpenPart.ORDERED:
-                return Choice(among=(*frame.projected, *frame.named))
-        return Choice(names)
+                return VariableChoice(among=(*frame.projected, *frame.named))
+        return VariableChoice(names)
 
     def after(self, placeholder: OpenPart, text: str) -> "Scope":
         """Return the scope after the text of a placeholder, a name or a variable without `?`."""
@@ -190,7 +190,7 @@ _PIECE = re.compile(rb" ?\??[A-Za-z0-9_]*")
 _NOTHING = Begun(NO_TOKENS)
 
 
-class Texts:
+class PartTexts:
     """The tokens that write variables and words. `token_bytes`: the bytes of each id, by id."""
 
     def __init__(self, token_bytes: Sequence[bytes]) -> None:
@@ -223,7 +223,7 @@ class Texts:
         """Return the beginning of a word with some ids.
 
         >>> from support.tiny_model import tiny_fact_tokenizer
-        >>> texts = Texts(tiny_fact_tokenizer().token_bytes)
+        >>> texts = PartTexts(tiny_fact_tokenizer().token_bytes)
         >>> [texts.bytes_of((token,)) for token in texts.word(b" }", ()).tokens.tolist()]
         [b' ']
         """
@@ -234,7 +234,7 @@ class Texts:
             return _NOTHING
         return Begun(self._prefixes_of(text[len(done) :]))
 
-    def variable(self, choice: Choice, ids: Path, after_bracket: bool) -> Begun:
+    def variable(self, choice: VariableChoice, ids: Path, after_bracket: bool) -> Begun:
         """Return the beginning of a variable with some ids, whose `unit` has no `?`.
 
         `after_bracket`: the text before it ends in an opening bracket, so that it needs no space.
@@ -258,7 +258,7 @@ class Texts:
             found += [self._prefixes_of(start[len(opened) :]) for start in starts if start.startswith(opened)]
         return Begun(np.unique(np.concatenate(found)))
 
-    def _fitting(self, before: bytes | None, written: str, choice: Choice) -> Tokens:
+    def _fitting(self, before: bytes | None, written: str, choice: VariableChoice) -> Tokens:
         """Return the tokens after which a variable is not too long, and can be one of a choice.
 
         `before`: the bytes before the name that the tokens begin with; None if the name has begun.

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -21,10 +22,12 @@ from refactx.sparql.engines.engine import (
     UnknownFunctionError,
     within,
 )
-from refactx.sparql.syntax.parser import ParseError, parse
+from refactx.sparql.syntax.parser import ParseError, parse, read_sparql
 from refactx.sparql.syntax.tokens import Token, line_and_column, plain_query, tokens_of
-from refactx.sparql.syntax.tree import RDF, Bind, Block, Call, Group, Nested, Query, Term, Values, nodes, triples_of
+from refactx.sparql.syntax.tree import RDF, Bind, Block, Call, Group, Nested, QueryTree, Term, Values, nodes, triples_of
+from refactx.sparql.syntax.view import QueryView, view_of
 from refactx.sparql.syntax.wikidata import GEO_FUNCTIONS
+from refactx.walks.language import QueryError
 
 EXAMPLE = "SELECT ?x { wd:Q1588 wdt:P1449 ?x }"
 FORMS = ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE")
@@ -56,7 +59,7 @@ _REPAIRS = {"Zs": "write a space", "Pd": "write -", "Pi": 'write "', "Pf": 'writ
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedQuery:
     """A query that is SPARQL: whether it is an ASK, and the variables of a SELECT, without `?`."""
 
     is_ask: bool
@@ -81,6 +84,30 @@ def read_query(text: str) -> str:
     if len(text) > 2 * MOST_PATTERNS:  # shorter ones have no room for that many terms
         _check_size(tokens_of(text))
     return text
+
+
+@lru_cache(maxsize=512)
+def view_query(sparql: str) -> QueryView:
+    """Return the view of a query. The usual prefixes of Wikidata need no declaration.
+
+    >>> [pattern.text for pattern in view_query("ASK { ?x <a:p>/^<a:q> ?y }").patterns]
+    ['?x <a:p> _:1', '?y <a:q> _:1']
+
+    Raises SparqlSyntaxError if the text is not SPARQL 1.1; QueryRefusedError if it is neither SELECT nor ASK, or has a
+    negated path with `^` in it.
+    """
+    try:
+        parsed = read_sparql(read_query(sparql))
+    except QueryError as error:
+        raise SparqlSyntaxError(str(error)) from None
+    if parsed.query.form not in ("SELECT", "ASK"):
+        raise QueryRefusedError(f"this is a {parsed.query.form} query: expected SELECT or ASK")
+    view = view_of(parsed)
+    if any(group.kind == "lateral" for group in view.groups):
+        raise SparqlSyntaxError("this query has LATERAL, which cannot be read: expected SPARQL 1.1")
+    if any(pattern.predicate.startswith("!(") and "^" in pattern.predicate for pattern in view.patterns):
+        raise QueryRefusedError("this query has a negated path with ^ in it, which cannot be read: write it without ^")
+    return view
 
 
 def _without_spaces(tokens: Sequence[Token]) -> str:
@@ -126,7 +153,7 @@ def _patterns(tokens: Sequence[Token]) -> int:
     )
 
 
-def check_query(text: str, seconds: float | None = None) -> Checked:
+def check_query(text: str, seconds: float | None = None) -> CheckedQuery:
     """Return what a query is. It may have labels in angle brackets, and need not declare the prefixes of Wikidata.
 
     >>> check_query("SELECT ?x ?y { <New York> <capital> ?x . ?x rdfs:label ?y }").variables
@@ -147,7 +174,7 @@ def check_query(text: str, seconds: float | None = None) -> Checked:
         ) from None
 
 
-def _checked(text: str) -> Checked:
+def _checked(text: str) -> CheckedQuery:
     tokens = tokens_of(text)
     try:
         _PARSER.query(_harmless(tokens), base_iri=_BASE, prefixes=PREFIXES, **_NOT_RUN)
@@ -163,12 +190,12 @@ def _checked(text: str) -> Checked:
     try:
         query = parse(tokens).query
     except ParseError:  # syntax beyond SPARQL 1.1
-        return Checked(form == "ASK")
+        return CheckedQuery(form == "ASK")
     _check_functions(query)
-    return Checked(form == "ASK", () if form == "ASK" else _shown(query))
+    return CheckedQuery(form == "ASK", () if form == "ASK" else _shown(query))
 
 
-def _check_functions(query: Query) -> None:
+def _check_functions(query: QueryTree) -> None:
     """Raise UnknownFunctionError if a query has a function that pyoxigraph does not have."""
     calls = {
         (one.name, len(one.arguments))
@@ -212,7 +239,7 @@ def _is_function(iri: str, arguments: int) -> bool:
     return True
 
 
-def _shown(query: Query) -> tuple[str, ...]:
+def _shown(query: QueryTree) -> tuple[str, ...]:
     """Return the variables of a SELECT."""
     if query.selected:
         terms = [one.variable or one.expression for one in query.selected]
@@ -225,7 +252,7 @@ def _shown(query: Query) -> tuple[str, ...]:
 def _in_scope(group: Group) -> Iterator[str]:
     """Yield the variables of a group that a SELECT * shows."""
     for element in group.elements:
-        if isinstance(element, Query):
+        if isinstance(element, QueryTree):
             yield from _shown(element)
         elif isinstance(element, Nested):
             if element.name is not None and element.name.kind == "variable":

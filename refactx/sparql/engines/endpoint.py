@@ -33,7 +33,6 @@ from refactx.fact import visible
 from refactx.lazy import require
 from refactx.sparql.engines.checking import check_query, read_query, with_limit
 from refactx.sparql.engines.engine import (
-    Call,
     EngineError,
     EngineTimeoutError,
     Result,
@@ -43,6 +42,7 @@ from refactx.sparql.engines.engine import (
     UnavailableError,
     UnreachableError,
     Worker,
+    WorkerCall,
 )
 from refactx.sparql.syntax.prologue import with_declarations
 
@@ -195,7 +195,7 @@ class TryAgain(Exception):  # noqa: N818  # the endpoint may answer later
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class EndpointReply:
     """The reply of an endpoint. `kind`: its media type, in lower case; `retry_after`: that header; `name`: the
     endpoint's, for messages."""
 
@@ -532,7 +532,7 @@ class EndpointEngine:
         seconds, offset = SECONDS if seconds is None else seconds, 0
         while True:
             text = f"{with_declarations(query)}\nLIMIT {page} OFFSET {offset}"
-            found = self._answer(text, _TRIPLES_ACCEPTED, time.monotonic() + seconds, seconds, Reply.triples)
+            found = self._answer(text, _TRIPLES_ACCEPTED, time.monotonic() + seconds, seconds, EndpointReply.triples)
             if not found:
                 return
             yield found
@@ -540,7 +540,7 @@ class EndpointEngine:
             offset += min(page, found.count(b"\n")) if query == EVERYTHING else page
 
     def _answer(
-        self, text: str, accepted: str, end: float, seconds: float, read: Callable[[Reply], Answered]
+        self, text: str, accepted: str, end: float, seconds: float, read: Callable[[EndpointReply], Answered]
     ) -> Answered:
         """Return what `read` makes of the reply to a query, which is sent again where that may help."""
         import tenacity
@@ -563,7 +563,7 @@ class EndpointEngine:
         """Close the connections."""
         self._client.close()
 
-    def _ask(self, query: str, accepted: str, end: float, seconds: float) -> Reply:
+    def _ask(self, query: str, accepted: str, end: float, seconds: float) -> EndpointReply:
         """Send a query, and return the reply. Raises EngineTimeoutError at a moment, TryAgain if a connection fails."""
         import httpx2
 
@@ -595,7 +595,7 @@ class EndpointEngine:
         finally:
             worker.close()
 
-    def _send(self, query: str, accepted: str, end: float, call: Call) -> Reply:
+    def _send(self, query: str, accepted: str, end: float, call: WorkerCall) -> EndpointReply:
         """Send a query to the address, or where that redirects to, and read the reply."""
         import httpx2
 
@@ -614,7 +614,7 @@ class EndpointEngine:
                 if location is None:
                     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
                     after = response.headers.get("Retry-After", "")
-                    return Reply(name, response.status_code, kind, self._body(response, call), after)
+                    return EndpointReply(name, response.status_code, kind, self._body(response, call), after)
             address = self._redirected(address, location)
             name = f"{self.name} (redirected to {visible(address.shown)})"
         raise EngineError(f"{name} redirects more than {MOST_REDIRECTS} times: give the address of the endpoint itself")
@@ -633,7 +633,7 @@ class EndpointEngine:
             )
         return found
 
-    def _body(self, response: "httpx2.Response", call: Call) -> bytes:
+    def _body(self, response: "httpx2.Response", call: WorkerCall) -> bytes:
         """Read a body, decompressed, up to the limit, as long as somebody waits for it."""
         coding = response.headers.get("Content-Encoding", "").strip().lower()
         if coding not in ("", "identity", "gzip", "x-gzip"):

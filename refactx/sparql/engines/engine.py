@@ -99,10 +99,10 @@ class Left(Exception):  # noqa: N818  # not an error, but that nobody waits any 
     """Raised in a call that nobody waits for."""
 
 
-class Call:
+class WorkerCall:
     """A call that runs in a worker. `check`: raises Left if nobody waits for it any more."""
 
-    def __init__(self, function: "Callable[[Call], Any]") -> None:
+    def __init__(self, function: "Callable[[WorkerCall], Any]") -> None:
         self.function, self.is_left = function, False
         self.outcome: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
 
@@ -119,15 +119,15 @@ class Worker:
     """
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[Call | None] | None = None
+        self._calls: SimpleQueue[WorkerCall | None] | None = None
         self._lock = threading.Lock()
 
-    def run(self, function: Callable[[Call], Value], seconds: float) -> Value:
+    def run(self, function: Callable[[WorkerCall], Value], seconds: float) -> Value:
         """Return what a function returns, or raise what it raises. Raises TimeoutError after some seconds.
 
         Then, and after an interrupt, the call is left alone, and the next one has another thread.
         """
-        call = Call(function)
+        call = WorkerCall(function)
         with self._lock:
             if self._calls is None:
                 self._calls = SimpleQueue()
@@ -162,7 +162,7 @@ def within(seconds: float, function: Callable[[], Value]) -> Value:
         worker.close()
 
 
-def _work(calls: "SimpleQueue[Call | None]") -> None:
+def _work(calls: "SimpleQueue[WorkerCall | None]") -> None:
     while (call := calls.get()) is not None:
         try:
             call.outcome.put((call.function(call), None))

@@ -20,7 +20,7 @@ from refactx.fact import ALIAS_OF, Fact
 from refactx.index import Index
 from refactx.iris import DIRECT, ENTITY, PREFIXES, WIKIDATA
 from refactx.paths import INDEX_FILE, is_file_name
-from refactx.sparql.engines.checking import Checked, check_alone, check_query, read_query
+from refactx.sparql.engines.checking import CheckedQuery, check_alone, check_query, read_query
 from refactx.sparql.engines.engine import (
     EngineTimeoutError,
     QueryRefusedError,
@@ -37,7 +37,7 @@ from refactx.sparql.store.building import triples_of
 from refactx.sparql.store.folder import folder_of, use_store
 from refactx.sparql.store.triples import OWN, entity, is_compared, name_of_own, not_compared, own
 from refactx.sparql.syntax import tree
-from refactx.sparql.syntax.parser import Parsed, ParseError, parse
+from refactx.sparql.syntax.parser import ParsedQuery, ParseError, parse
 from refactx.sparql.syntax.patterns import read_patterns
 from refactx.sparql.syntax.tokens import tokens_of
 from refactx.sparql.syntax.wikidata import statements_in, to_standard
@@ -61,12 +61,12 @@ CHAINS = "without a store, an index answers queries of one chain of facts alone"
 """What the engine without a store can do, for errors."""
 
 
-def reason_against(query: str, checked: Checked, facts: FactSet) -> str:
+def reason_against(query: str, checked: CheckedQuery, facts: FactSet) -> str:
     """Return why a query is refused by the tree: what it has that a walk has not."""
     return f"{CHAINS}, and {_reason(query, checked, facts)}"
 
 
-def _reason(query: str, checked: Checked, facts: FactSet) -> str:
+def _reason(query: str, checked: CheckedQuery, facts: FactSet) -> str:
     tokens = tokens_of(query)
     try:
         parsed = parse(tokens)
@@ -109,7 +109,7 @@ def _difference(query: str, walk: Query, facts: FactSet) -> str:
     return "a property of this query has an inverse property (P1696), whose facts would be counted too"
 
 
-def _parts(query: tree.Query) -> Iterator[str]:
+def _parts(query: tree.QueryTree) -> Iterator[str]:
     if query.where is not None:
         yield from _kinds(query.where)
     if any(isinstance(one.path, tree.Term) and one.path.kind == "variable" for one in tree.triples_of(query)):
@@ -126,7 +126,7 @@ def _kinds(group: tree.Group) -> Iterator[str]:
             yield from _kinds(inner)
 
 
-def _unknown(parsed: Parsed, facts: FactSet) -> list[str]:
+def _unknown(parsed: ParsedQuery, facts: FactSet) -> list[str]:
     """Return the ids of a query that the index does not name."""
     own = ("", PREFIXES["wd"], PREFIXES["wdt"])
     uris = [uri for uri in parsed.prologue.uris() if uri.namespace in own and not uri.is_vocabulary]
@@ -214,7 +214,7 @@ class TreeEngine:
     def close(self) -> None:
         """Do nothing: the index stays open."""
 
-    def _read(self, query: str) -> tuple[Checked, Query]:
+    def _read(self, query: str) -> tuple[CheckedQuery, Query]:
         """Return the walk that a query is, or raise QueryRefusedError."""
         checked = check_query(query)
         walk = from_sparql(query, self._facts, exact=True)
@@ -249,7 +249,7 @@ class TreeEngine:
         except QueryError:
             return False
 
-    def _rows(self, walk: Query, answer: Answer, checked: Checked, limit: int | None) -> Rows:
+    def _rows(self, walk: Query, answer: Answer, checked: CheckedQuery, limit: int | None) -> Rows:
         if walk.head == "count":
             return Rows(checked.variables, [(RdfLiteral(str(answer.count), datatype=_COUNT),)])
         terms = self._terms(walk, answer.values[:limit])

@@ -64,7 +64,7 @@ class _OverShareError(Exception):
 
 
 @dataclass(eq=False, slots=True)
-class _Member:
+class _PoolMember:
     """A process of the pool: the folder of its version, its limit of memory, and when its query began."""
 
     path: Path
@@ -80,8 +80,8 @@ class Pool:
 
     most: int = PROCESSES
     share: float = SHARE
-    _idle: list[_Member] = field(default_factory=list)
-    _running: list[_Member] = field(default_factory=list)
+    _idle: list[_PoolMember] = field(default_factory=list)
+    _running: list[_PoolMember] = field(default_factory=list)
     _queue: deque[object] = field(default_factory=deque)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -108,7 +108,7 @@ class Pool:
             member.process.close()
 
     @contextmanager
-    def _member(self, path: Path, memory: int, end: float | None) -> Iterator[_Member]:
+    def _member(self, path: Path, memory: int, end: float | None) -> Iterator[_PoolMember]:
         """Have a process during the block. It is ended if the block raises what its process may not have survived."""
         member, is_well = self._take(path, memory, end), False
         try:
@@ -125,14 +125,14 @@ class Pool:
                 self._idle += [member] if is_well and not member.is_stopped else []
                 self._changed.notify_all()
 
-    def _take(self, path: Path, memory: int, end: float | None) -> _Member:
+    def _take(self, path: Path, memory: int, end: float | None) -> _PoolMember:
         turn = object()
         with self._changed:
             self._queue.append(turn)
             try:
                 while self._queue[0] is not turn or not self._has_room():
                     self._wait(turn, end)
-                member = self._of_idle(path, memory) or _Member(
+                member = self._of_idle(path, memory) or _PoolMember(
                     path, memory, Process(pickled(answer, str(path)), memory)
                 )
                 member.begun = time.monotonic()
@@ -145,7 +145,7 @@ class Pool:
     def _has_room(self) -> bool:
         return len(self._running) < self.most
 
-    def _of_idle(self, path: Path, memory: int) -> _Member | None:
+    def _of_idle(self, path: Path, memory: int) -> _PoolMember | None:
         """Return an idle process with this store, and end one of others if there would be too many."""
         self._idle = [member for member in self._idle if not member.process.has_ended()]
         found = next((one for one in reversed(self._idle) if (one.path, one.memory) == (path, memory)), None)

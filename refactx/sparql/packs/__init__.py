@@ -11,32 +11,33 @@ from refactx.lazy import lazy_exports
 if TYPE_CHECKING:
     from refactx.sparql.packs.constrained import constrained_model
     from refactx.sparql.packs.invented import invented_engine
-    from refactx.sparql.packs.pack import Example, Pack, Pattern, built_in_packs, load_pack
-    from refactx.sparql.packs.prompt import WRITERS, SparqlPrompt, Task, WriterName, load_sparql_prompt
+    from refactx.sparql.packs.pack import Pack, PackExample, QuestionPattern, built_in_packs, load_pack
+    from refactx.sparql.packs.prompt import WRITERS, SparqlPrompt, WriterName, WritingTask, load_sparql_prompt
     from refactx.sparql.packs.retrieval import PatternDetector, Retriever, detect
     from refactx.sparql.packs.rules import SchemaTerm
     from refactx.sparql.packs.translation import Attempt, Translation
     from refactx.sparql.packs.translator import Bounds, Event, TranslateOptions, Translator
-    from refactx.sparql.packs.validation import Problem, Question, Report, validate
-    from refactx.sparql.packs.writers import QueryWriter, make_writer, model_at, open_writers
+    from refactx.sparql.packs.validation import Problem, QuestionCheck, ValidationReport, validate
+    from refactx.sparql.packs.writers import PolicyWriter, make_writer, model_at, open_writers
 
-__all__ = ["WRITERS", "Attempt", "Bounds", "Event", "Example", "Pack", "Pattern", "PatternDetector", "Problem"]
-__all__ += ["QueryWriter", "Question", "Report", "Retriever", "SchemaTerm", "SparqlPrompt", "Task", "TranslateOptions"]
-__all__ += ["Translation", "Translator", "WriterName", "built_in_packs", "constrained_model", "detect"]
-__all__ += ["invented_engine", "load_pack", "load_sparql_prompt", "make_writer", "model_at", "open_writers", "validate"]
+__all__ = ["WRITERS", "Attempt", "Bounds", "Event", "Pack", "PackExample", "PatternDetector", "PolicyWriter"]
+__all__ += ["Problem", "QuestionCheck", "QuestionPattern", "Retriever", "SchemaTerm", "SparqlPrompt"]
+__all__ += ["TranslateOptions", "Translation", "Translator", "ValidationReport", "WriterName", "WritingTask"]
+__all__ += ["built_in_packs", "constrained_model", "detect", "invented_engine", "load_pack", "load_sparql_prompt"]
+__all__ += ["make_writer", "model_at", "open_writers", "validate"]
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(
     __name__,
     {
         "constrained": "constrained_model",
         "invented": "invented_engine",
-        "pack": "Example Pack Pattern built_in_packs load_pack",
-        "prompt": "WRITERS SparqlPrompt Task WriterName load_sparql_prompt",
+        "pack": "PackExample Pack QuestionPattern built_in_packs load_pack",
+        "prompt": "WRITERS SparqlPrompt WritingTask WriterName load_sparql_prompt",
         "retrieval": "PatternDetector Retriever detect",
         "rules": "SchemaTerm",
         "translation": "Attempt Translation",
         "translator": "Bounds Event TranslateOptions Translator",
-        "validation": "Problem Question Report validate",
-        "writers": "QueryWriter make_writer model_at open_writers",
+        "validation": "Problem QuestionCheck ValidationReport validate",
+        "writers": "PolicyWriter make_writer model_at open_writers",
     },
 )

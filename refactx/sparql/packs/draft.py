@@ -14,7 +14,7 @@ from pyoxigraph import Literal
 from refactx.errors import InputError
 from refactx.fact import clean_part
 from refactx.sparql.engines import SparqlEngine
-from refactx.sparql.packs.pack import Example, Pack, load_pack
+from refactx.sparql.packs.pack import Pack, PackExample, load_pack
 from refactx.sparql.packs.prompt import with_prefixes
 from refactx.sparql.packs.retrieval import fold
 from refactx.sparql.packs.rules import shorten
@@ -59,9 +59,9 @@ _TEXTS = {
 
 def make_examples(
     queries: BoundedQueries, survey: Survey, prefixes: Mapping[str, str], languages: Sequence[str]
-) -> tuple[Example, ...]:
+) -> tuple[PackExample, ...]:
     """Return examples for the most frequent classes. A query that has no rows, or fails, is left out."""
-    found, maker = dict[str, Example](), _Maker(queries, survey, prefixes, languages)
+    found, maker = dict[str, PackExample](), _PackMaker(queries, survey, prefixes, languages)
     for one in survey.classes[:_CLASSES]:
         for example in islice(maker.of_class(one), _OF_CLASS):
             found.setdefault(example.question, example)
@@ -80,14 +80,14 @@ def class_pattern(one: FoundTerm) -> str:
     return "ABOUT_" + "".join(c if c.isalnum() else "_" for c in fold(label_of(one, "en"))).upper()
 
 
-class _Maker:
+class _PackMaker:
     def __init__(
         self, queries: BoundedQueries, survey: Survey, prefixes: Mapping[str, str], languages: Sequence[str]
     ) -> None:
         self._queries, self._survey, self._prefixes, self._languages = queries, survey, prefixes, languages
         self._used = [one for one in survey.properties if one.iri != survey.label and not one.iri.startswith(SCHEMA)]
 
-    def of_class(self, one: FoundTerm) -> Iterator[Example]:
+    def of_class(self, one: FoundTerm) -> Iterator[PackExample]:
         """Yield examples about instances of a class."""
         body = self._in(one, f"?x a {self._name(one.iri)}")
         yield from self._example("count", one, f"SELECT (COUNT(DISTINCT ?x) AS ?n) {{ {body} }}", ("COUNT",))
@@ -100,13 +100,13 @@ class _Maker:
         for number, two in enumerate(properties):
             yield from self._two_hops(one, body, two, number)
 
-    def of_things(self) -> Iterator[Example]:
+    def of_things(self) -> Iterator[PackExample]:
         """Yield examples about things without a class."""
         thing = FoundTerm(iri="", count=0, places=(DEFAULT,), labels={"en": "thing", "it": "cosa"})
         for two in self._used:
             yield from self._values(thing, self._step(two), two)
 
-    def _values(self, one: FoundTerm, body: str, two: FoundTerm) -> Iterator[Example]:
+    def _values(self, one: FoundTerm, body: str, two: FoundTerm) -> Iterator[PackExample]:
         """Yield a question for the values of a property, and one for what has such a value."""
         step = self._step(two)
         body = step if body == step else f"{body} . {step}"
@@ -119,14 +119,14 @@ class _Maker:
             query = f"SELECT DISTINCT ?x {{ {body} . {self._named('?y', name)} }}"
             yield from self._example("with", one, query, ("LIST",), two, name)
 
-    def _order(self, one: FoundTerm, body: str, two: FoundTerm) -> Iterator[Example]:
+    def _order(self, one: FoundTerm, body: str, two: FoundTerm) -> Iterator[PackExample]:
         """Yield a question for the highest number or the latest date of a property."""
         datatype = two.range[0].rpartition("#")[2] if len(two.range) == 1 else ""
         if datatype in _NUMBERS or datatype in _DATES:
             query = f"SELECT DISTINCT ?x {{ {body} . {self._step(two)} }} ORDER BY DESC(?y) LIMIT 1"
             yield from self._example("most" if datatype in _NUMBERS else "latest", one, query, ("MOST",), two)
 
-    def _two_hops(self, one: FoundTerm, body: str, two: FoundTerm, number: int) -> Iterator[Example]:
+    def _two_hops(self, one: FoundTerm, body: str, two: FoundTerm, number: int) -> Iterator[PackExample]:
         """Yield a question for a property of a property's value."""
         threes = [three for three in self._used if set(three.domain) & set(two.range)]
         name = self._entity(f"{body} . {self._step(two)}", "?x") if threes else None
@@ -148,7 +148,7 @@ class _Maker:
         two: FoundTerm | None = None,
         name: str = "",
         three: FoundTerm | None = None,
-    ) -> Iterator[Example]:
+    ) -> Iterator[PackExample]:
         query = with_prefixes(query, self._prefixes)
         if not self._queries.rows(query, 1):
             return
@@ -160,7 +160,7 @@ class _Maker:
             second = "" if three is None else label_of(three, language)
             texts.append(template.format(one=noun, many=plural(noun), property=property_, name=name, second=second))
         about = {} if kind in ("value", "hops") or not one.iri else {class_pattern(one): 0.8}
-        yield Example(
+        yield PackExample(
             id=texts[0],
             question=texts[0],
             variants={"it": (texts[1],)} if "it" in self._languages else {},
@@ -214,7 +214,7 @@ def write_pack(
     folder: Path,
     name: str,
     survey: Survey,
-    examples: Sequence[Example],
+    examples: Sequence[PackExample],
     *,
     title: str,
     place: Mapping[str, str],
@@ -328,7 +328,7 @@ def _graph_names(graphs: Sequence[str]) -> dict[str, str]:
     return {name: bases[base] for name, base in prefixes_for(bases).items()}
 
 
-def _example(one: Example) -> dict[str, object]:
+def _example(one: PackExample) -> dict[str, object]:
     return {
         "id": one.id,
         "question": one.question,

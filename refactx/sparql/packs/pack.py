@@ -24,10 +24,11 @@ from refactx.sparql.packs.rules import (
     Connected,
     Direction,
     End,
-    Names,
+    EndValues,
     NoGraph,
     NoLiteral,
     Once,
+    PackNames,
     Place,
     Places,
     Reach,
@@ -36,7 +37,6 @@ from refactx.sparql.packs.rules import (
     Shared,
     TermKind,
     Types,
-    Values,
     Wanted,
     shorten,
 )
@@ -47,7 +47,7 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PackTable:
     """A table of TOML or an object of JSON. `where`: the file and the place in it, as errors name them."""
 
     where: str
@@ -110,22 +110,22 @@ class Table:
             raise self.wrong(key, "a list of IRIs, each such as http://example.org/name")
         return values
 
-    def table(self, key: str) -> "Table":
+    def table(self, key: str) -> "PackTable":
         """Return a table within this one, which is empty without the key."""
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             raise self.wrong(key, "a table")
-        return Table(f"{self.where}, {key}:", value)
+        return PackTable(f"{self.where}, {key}:", value)
 
-    def tables(self, key: str) -> "tuple[Table, ...]":
+    def tables(self, key: str) -> "tuple[PackTable, ...]":
         """Return the tables of a list, which is empty without the key."""
         value = self.values.get(key, [])
         if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
             raise self.wrong(key, f"tables [[{key}]]")
-        return tuple(Table(f"{self.where}, {key} {number}", one) for number, one in enumerate(value, 1))
+        return tuple(PackTable(f"{self.where}, {key} {number}", one) for number, one in enumerate(value, 1))
 
-    def mapping(self, key: str, read: "Callable[[Table, str], _Value]") -> dict[str, _Value]:
-        """Return the values of a table within this one, each read by a method: `table.mapping("graphs", Table.iri)`."""
+    def mapping(self, key: str, read: "Callable[[PackTable, str], _Value]") -> dict[str, _Value]:
+        """Return the values of a table within this one, each read by a method: `table.mapping("graphs", PackTable.iri)`."""
         inner = self.table(key)
         return {name: read(inner, name) for name in inner.values}
 
@@ -135,7 +135,7 @@ OUTSIDE = "outside"
 
 
 def read_rules(
-    table: Table,
+    table: PackTable,
     prefixes: Mapping[str, str],
     graphs: Mapping[str, str],
     services: Mapping[str, str],
@@ -149,11 +149,11 @@ def read_rules(
     table.only("version", "rule")
     if table.whole("version", 1) != 1:
         raise table.wrong("version", "1, which is what this ReFactX reads")
-    reader = _Reader(prefixes, graphs, services)
+    reader = _CheckReader(prefixes, graphs, services)
     found: dict[str, Rule] = {}
     for number, values in enumerate(table.tables("rule"), 1):
         name = values.text("id")
-        one = Table(f"{table.where}, rule {number} ({name})", values.values)
+        one = PackTable(f"{table.where}, rule {number} ({name})", values.values)
         one.only("id", "text", "patterns", "check")
         if name in found:
             raise one.wrong("id", "each id once")
@@ -164,18 +164,18 @@ def read_rules(
             text=" ".join(one.text("text", " ").split()),
             patterns=one.texts("patterns"),
             checks=tuple(map(reader.check, one.tables("check"))),
-            names=Names(prefixes),
+            names=PackNames(prefixes),
         )
     return tuple(found.values())
 
 
-class _Reader:
+class _CheckReader:
     """Reads checks, with the names of a pack."""
 
     def __init__(self, prefixes: Mapping[str, str], graphs: Mapping[str, str], services: Mapping[str, str]) -> None:
         self._prefixes, self._graphs, self._services = prefixes, graphs, services
 
-    def check(self, table: Table) -> Check:
+    def check(self, table: PackTable) -> Check:
         """Return a check, whose fields are the values of its table."""
         kind = table.text("kind")
         if kind not in _CHECKS:
@@ -184,7 +184,7 @@ class _Reader:
         table.only("kind", *keys)
         return make(*(read(self, table, key) for key, read in keys.items()))
 
-    def term(self, table: Table, key: str, name: str) -> str:
+    def term(self, table: PackTable, key: str, name: str) -> str:
         """Return a prefixed name, an IRI, or the name of a graph as a term."""
         prefix, colon, local = name.partition(":")
         if name in self._graphs:
@@ -197,41 +197,41 @@ class _Reader:
 
     # --- Each returns the value of a key
 
-    def name(self, table: Table, key: str) -> str:
+    def name(self, table: PackTable, key: str) -> str:
         return self.term(table, key, table.text(key))
 
-    def terms(self, table: Table, key: str) -> tuple[str, ...]:
+    def terms(self, table: PackTable, key: str) -> tuple[str, ...]:
         return tuple(self.term(table, key, one) for one in table.texts(key))
 
-    def iris(self, table: Table, key: str) -> tuple[str, ...]:
+    def iris(self, table: PackTable, key: str) -> tuple[str, ...]:
         return tuple(one[1:-1] for one in self.terms(table, key))
 
-    def wanted(self, table: Table, key: str) -> Wanted:
+    def wanted(self, table: PackTable, key: str) -> Wanted:
         return Wanted(self.terms(table, key))
 
-    def text(self, table: Table, key: str) -> str:
+    def text(self, table: PackTable, key: str) -> str:
         return table.text(key)
 
-    def globs(self, table: Table, key: str) -> tuple[str, ...]:
+    def globs(self, table: PackTable, key: str) -> tuple[str, ...]:
         return tuple(one.lower() for one in table.texts(key))
 
-    def service(self, table: Table, key: str) -> str:
+    def service(self, table: PackTable, key: str) -> str:
         if (name := table.text(key)) not in self._services:
             known = ", ".join(self._services) or "the services of the pack, which has none"
             raise table.wrong(key, f"one of {known}")
         return f"<{self._services[name]}>"
 
-    def is_subject(self, table: Table, key: str) -> bool:
+    def is_subject(self, table: PackTable, key: str) -> bool:
         if (end := table.text(key)) not in ("subject", "object"):
             raise table.wrong(key, "subject or object")
         return end == "subject"
 
-    def truth(self, table: Table, key: str) -> bool:
+    def truth(self, table: PackTable, key: str) -> bool:
         if not isinstance(value := table.values.get(key, False), bool):
             raise table.wrong(key, "true or false")
         return value
 
-    def places(self, table: Table, key: str) -> Places | None:
+    def places(self, table: PackTable, key: str) -> Places | None:
         if key not in table.values and (key == "not_in" or "not_in" in table.values):
             return None
         names = table.texts(key)
@@ -243,7 +243,7 @@ class _Reader:
         )
         return Places(graphs, services, OUTSIDE in names)
 
-    def ends(self, table: Table, key: str) -> tuple[End, ...]:
+    def ends(self, table: PackTable, key: str) -> tuple[End, ...]:
         found = []
         for one in table.tables(key):
             one.only("property", "subject", "object", "value")
@@ -257,25 +257,38 @@ class _Reader:
         return tuple(found)
 
 
-_CHECKS: dict[str, tuple[Callable[..., Check], dict[str, Callable[[_Reader, Table, str], Any]]]] = {
-    "place": (Place, {"names": _Reader.wanted, "in": _Reader.places, "not_in": _Reader.places}),
-    "no_graph": (NoGraph, {"service": _Reader.service}),
-    "shared": (Shared, {"service": _Reader.service}),
-    "direction": (Direction, {"property": _Reader.name, "subject": _Reader.globs, "object": _Reader.globs}),
+_CHECKS: dict[str, tuple[Callable[..., Check], dict[str, Callable[[_CheckReader, PackTable, str], Any]]]] = {
+    "place": (Place, {"names": _CheckReader.wanted, "in": _CheckReader.places, "not_in": _CheckReader.places}),
+    "no_graph": (NoGraph, {"service": _CheckReader.service}),
+    "shared": (Shared, {"service": _CheckReader.service}),
+    "direction": (
+        Direction,
+        {"property": _CheckReader.name, "subject": _CheckReader.globs, "object": _CheckReader.globs},
+    ),
     "reach": (
         Reach,
-        {"property": _Reader.name, "end": _Reader.is_subject, "path": _Reader.terms, "never": _Reader.terms},
+        {
+            "property": _CheckReader.name,
+            "end": _CheckReader.is_subject,
+            "path": _CheckReader.terms,
+            "never": _CheckReader.terms,
+        },
     ),
-    "values": (Values, {"property": _Reader.name, "end": _Reader.is_subject, "only": _Reader.terms}),
-    "once": (Once, {"property": _Reader.name, "why": _Reader.text}),
+    "values": (EndValues, {"property": _CheckReader.name, "end": _CheckReader.is_subject, "only": _CheckReader.terms}),
+    "once": (Once, {"property": _CheckReader.name, "why": _CheckReader.text}),
     "apart": (
         Apart,
-        {"one": _Reader.wanted, "other": _Reader.wanted, "unless": _Reader.wanted, "why": _Reader.text},
+        {
+            "one": _CheckReader.wanted,
+            "other": _CheckReader.wanted,
+            "unless": _CheckReader.wanted,
+            "why": _CheckReader.text,
+        },
     ),
     "connected": (Connected, {}),
-    "no_literal": (NoLiteral, {"properties": _Reader.wanted}),
-    "compared": (Compared, {"properties": _Reader.wanted, "any_case": _Reader.truth}),
-    "types": (Types, {"disjoint": _Reader.iris, "ends": _Reader.ends}),
+    "no_literal": (NoLiteral, {"properties": _CheckReader.wanted}),
+    "compared": (Compared, {"properties": _CheckReader.wanted, "any_case": _CheckReader.truth}),
+    "types": (Types, {"disjoint": _CheckReader.iris, "ends": _CheckReader.ends}),
 }
 """The checks by their kinds, with the keys of their tables and what reads each."""
 
@@ -285,7 +298,7 @@ THRESHOLD = 0.35
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
+class QuestionPattern:
     """A kind of thing that a question asks for, and the words by which it is detected, by language.
 
     `words`: one of them is enough, and gives the pattern `weight`; `hints`: two different ones are; `unless`: parts of a
@@ -305,7 +318,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
+class PackExample:
     """A question with its query. `variants`: the same question in other words, by language; `patterns`: those that the
     query has, each with how much of it, from 0 to 1."""
 
@@ -319,7 +332,7 @@ class Example:
     def questions(self) -> tuple[str, ...]:
         """The question and its variants.
 
-        >>> Example(id="1", question="Count", sparql="", variants={"it": ("Conta",)}).questions
+        >>> PackExample(id="1", question="Count", sparql="", variants={"it": ("Conta",)}).questions
         ('Count', 'Conta')
         """
         return (self.question, *(text for texts in self.variants.values() for text in texts))
@@ -352,8 +365,8 @@ class Pack:
     prefixes: Mapping[str, str] = field(default_factory=dict)
     vocabularies: tuple[str, ...] = ()
     threshold: float = THRESHOLD
-    patterns: Mapping[str, Pattern] = field(default_factory=dict)
-    examples: tuple[Example, ...] = ()
+    patterns: Mapping[str, QuestionPattern] = field(default_factory=dict)
+    examples: tuple[PackExample, ...] = ()
     schema: Mapping[str, SchemaTerm] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
     source: str = ""
@@ -433,12 +446,12 @@ def read_pack(folder: Path) -> Pack:
     if version != VERSION:
         raise InputError(f"{head.where} has version = {version}: this ReFactX reads version {VERSION}")
     head.only(*_HEAD)
-    prefixes = head.mapping("prefixes", Table.iri)
+    prefixes = head.mapping("prefixes", PackTable.iri)
     vocabularies = head.texts("vocabularies")
     if unknown := [prefix for prefix in vocabularies if prefix not in prefixes]:
         raise InputError(f"{head.where} has the vocabulary {unknown[0]}: expected names of its table [prefixes]")
-    graphs, services = head.mapping("graphs", Table.iri), head.mapping("services", Table.iri)
-    gives = head.mapping("gives", Table.texts)
+    graphs, services = head.mapping("graphs", PackTable.iri), head.mapping("services", PackTable.iri)
+    gives = head.mapping("gives", PackTable.texts)
     if unknown := [name for name in gives if name not in services]:
         raise InputError(f"{head.where} has {unknown[0]} in [gives]: expected names of its table [services]")
     threshold, patterns = _patterns(folder)
@@ -470,16 +483,16 @@ def read_pack(folder: Path) -> Pack:
     )
 
 
-def _toml(path: Path) -> Table:
+def _toml(path: Path) -> PackTable:
     try:
-        return Table(str(path), read_toml(path.read_text(encoding="utf-8")))
+        return PackTable(str(path), read_toml(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): expected a TOML file") from error
     except ValueError as error:
         raise InputError(f"{path} is not TOML: {error}") from error
 
 
-def _lines(path: Path) -> Iterator[Table]:
+def _lines(path: Path) -> Iterator[PackTable]:
     """Yield the objects of a file of JSON, one after the other; none if there is no such file. A person may break lines."""
     if not path.is_file():
         return
@@ -505,30 +518,30 @@ def _lines(path: Path) -> Iterator[Table]:
             raise InputError(f"{path}, line {number} has too many {what}: expected one object a line") from None
         if not isinstance(values, dict):
             raise InputError(f"{path}, line {number} is a {type(values).__name__}: expected an object")
-        yield Table(f"{path}, line {number}", values)
+        yield PackTable(f"{path}, line {number}", values)
 
 
-def _patterns(folder: Path) -> tuple[float, dict[str, Pattern]]:
+def _patterns(folder: Path) -> tuple[float, dict[str, QuestionPattern]]:
     path = folder / PATTERNS
     if not path.is_file():
         return THRESHOLD, {}
-    table, found = _toml(path), dict[str, Pattern]()
+    table, found = _toml(path), dict[str, QuestionPattern]()
     table.only("version", "threshold", "pattern")
     for number, values in enumerate(table.tables("pattern"), 1):
         name = values.text("name")
-        one = Table(f"{path}, pattern {number} ({name})", values.values)
+        one = PackTable(f"{path}, pattern {number} ({name})", values.values)
         one.only("name", "about", "weight", "words", "hints", "unless", "phrases", "implies")
         if name in found:
             raise InputError(f"{one.where} has a name that was there before: expected each name once")
-        found[name] = Pattern(
+        found[name] = QuestionPattern(
             name=name,
             about=one.text("about", " ").strip(),
             weight=one.number("weight", 1.0),
-            words=one.mapping("words", Table.texts),
-            hints=one.mapping("hints", Table.texts),
-            unless=one.mapping("unless", Table.texts),
-            phrases=one.mapping("phrases", Table.texts),
-            implies=one.mapping("implies", Table.number),
+            words=one.mapping("words", PackTable.texts),
+            hints=one.mapping("hints", PackTable.texts),
+            unless=one.mapping("unless", PackTable.texts),
+            phrases=one.mapping("phrases", PackTable.texts),
+            implies=one.mapping("implies", PackTable.number),
         )
         for some in (found[name].words, found[name].hints, found[name].unless):
             for word in (word for words in some.values() for word in words):
@@ -558,16 +571,16 @@ def fault_of(word: str) -> str:
     return "" if is_between and len(gaps) <= _GAPS else f"`...` stands between words, at most {_GAPS} times"
 
 
-def _examples(folder: Path, patterns: dict[str, Pattern]) -> tuple[Example, ...]:
-    found, ids = list[Example](), set[str]()
+def _examples(folder: Path, patterns: dict[str, QuestionPattern]) -> tuple[PackExample, ...]:
+    found, ids = list[PackExample](), set[str]()
     for one in _lines(folder / EXAMPLES):
         one.only("id", "question", "variants", "sparql", "patterns")
-        example = Example(
+        example = PackExample(
             id=one.text("id"),
             question=one.text("question"),
             sparql=one.text("sparql"),
-            variants=one.mapping("variants", Table.texts),
-            patterns=one.mapping("patterns", Table.number),
+            variants=one.mapping("variants", PackTable.texts),
+            patterns=one.mapping("patterns", PackTable.number),
         )
         if unknown := sorted(example.patterns.keys() - patterns.keys()):
             raise InputError(f"{one.where} has the pattern {unknown[0]}: expected those of {PATTERNS}")
@@ -588,7 +601,7 @@ def _schema(folder: Path) -> dict[str, SchemaTerm]:
         term = SchemaTerm(
             iri=one.iri("iri"),
             kind=kind,
-            labels=one.mapping("labels", Table.text),
+            labels=one.mapping("labels", PackTable.text),
             domain=one.iris("domain"),
             range=one.iris("range"),
             parents=one.iris("parents"),

@@ -28,7 +28,7 @@ from refactx.paths import read_toml
 from refactx.sparql.engines.checking import check_query
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.labels import Ids, ids_of
-from refactx.sparql.placeholders.entry import Entry, entry_of
+from refactx.sparql.placeholders.entry import MemoryEntry, entry_of
 from refactx.sparql.placeholders.text import Placeholder, to_pgmr
 from refactx.sparql.syntax.prologue import Prologue
 from refactx.sparql.syntax.tokens import joined, tokens_of
@@ -76,7 +76,7 @@ EXPECTED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class WriterTexts:
     """The system message of a writer, and the user's message, with $question and maybe $names; `examples`: how many it
     shows, the first ones, None: all."""
 
@@ -91,8 +91,8 @@ class SparqlExample:
 
     question: str
     sparql: str
-    names: tuple[Entry, ...]
-    others: tuple[Entry, ...] = ()
+    names: tuple[MemoryEntry, ...]
+    others: tuple[MemoryEntry, ...] = ()
 
     def mentions(self, ids: Sequence[str]) -> dict[str, Placeholder]:
         """Return the mentions of ids (`refactx.sparql.placeholders.Names`)."""
@@ -115,11 +115,11 @@ class SparqlPrompt:
     """The texts of each writer, and the examples that all of them show. `function`: words of questions, in lower case,
     that name nothing by themselves."""
 
-    texts: Mapping[Form, Texts]
+    texts: Mapping[Form, WriterTexts]
     examples: tuple[SparqlExample, ...]
     function: frozenset[str] = frozenset()
 
-    def messages(self, form: Form, question: str, given: Sequence[Entry] = ()) -> list[Message]:
+    def messages(self, form: Form, question: str, given: Sequence[MemoryEntry] = ()) -> list[Message]:
         """Return the conversation up to a question. `given`: entities and properties that are given to the model.
 
         Raises InputError for a question without visible text.
@@ -139,7 +139,7 @@ class SparqlPrompt:
         turns.append(("user", self._user(form, clean_part(question), given)))
         return [{"role": role, "content": text} for role, text in turns]
 
-    def _user(self, form: Form, question: str, given: Iterable[Entry]) -> str:
+    def _user(self, form: Form, question: str, given: Iterable[MemoryEntry]) -> str:
         lines = [
             str(Placeholder(one.kind, one.label, one.description))
             if form in _AS_PGMR
@@ -174,8 +174,8 @@ def load_sparql_prompt(name: str = "sparql") -> SparqlPrompt:
     return SparqlPrompt(texts, examples, function)
 
 
-def _texts(form: Form, table: Mapping[str, Any]) -> Texts:
-    found = Texts(**table)
+def _texts(form: Form, table: Mapping[str, Any]) -> WriterTexts:
+    found = WriterTexts(**table)
     if not all(isinstance(text, str) for text in (found.system, found.user)):
         raise TypeError(f"a text of {form} is none")
     if not isinstance(found.examples, int | None) or (found.examples is not None and found.examples < 0):
@@ -203,7 +203,7 @@ def _example(number: int, table: Mapping[str, Any]) -> SparqlExample:
     return found
 
 
-def _entries(number: int, table: Mapping[str, str], properties: Collection[str]) -> tuple[Entry, ...]:
+def _entries(number: int, table: Mapping[str, str], properties: Collection[str]) -> tuple[MemoryEntry, ...]:
     for id_, name in table.items():
         if not isinstance(name, str) or not clean_part(name):
             raise ValueError(f"example {number} names {id_}, which is no id with a name")
@@ -436,7 +436,7 @@ def tokens_in(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class WritingTask:
     """What a query is to be written for.
 
     `patterns`: those of the question, with their scores; `examples`: those to follow, the best first; `plan`: steps
@@ -453,7 +453,7 @@ class Task:
     meter: Meter = field(default_factory=Meter)
 
 
-def conversation(pack: "Pack", task: Task) -> list[Message]:
+def conversation(pack: "Pack", task: WritingTask) -> list[Message]:
     """Return the messages: what the pack says, the examples as turns, the best one last, the question, and what was
     wrong with the queries before."""
     texts = translation_texts("write")

@@ -18,7 +18,7 @@ from platformdirs import user_cache_path
 
 from refactx.errors import InputError
 from refactx.lazy import require
-from refactx.sparql.packs.pack import GAP, Example, Pack, Pattern
+from refactx.sparql.packs.pack import GAP, Pack, PackExample, QuestionPattern
 from refactx.sparql.placeholders.entry import Encoder
 
 _BETWEEN = r"(?:\W+\w+){0,3}"
@@ -136,7 +136,7 @@ class Detected:
 
 @dataclass(frozen=True, slots=True)
 class _Wording:
-    pattern: Pattern
+    pattern: QuestionPattern
     words: "re.Pattern[str] | None"
     hints: "re.Pattern[str] | None"
     unless: "re.Pattern[str] | None"
@@ -311,7 +311,7 @@ class Retrieved:
     embeddings, None without an encoder), `bm25` and `pattern`.
     """
 
-    example: Example
+    example: PackExample
     question: str
     score: float
     dense: float | None

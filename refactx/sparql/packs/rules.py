@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
-from refactx.sparql.packs.parsed import (
-    Call,
-    ParsedQuery,
-    Pattern,
+from refactx.sparql.syntax.view import (
+    CallView,
+    PatternView,
+    QueryView,
     iri_of,
     is_blank,
     is_literal,
@@ -55,7 +55,7 @@ def shorten(iri: str, prefixes: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class PackNames:
     """Names of a pack, for messages. `prefixes`: IRIs by prefix."""
 
     prefixes: Mapping[str, str]
@@ -63,14 +63,14 @@ class Names:
     def short(self, term: str) -> str:
         """Return a term as a query of the pack would have it.
 
-        >>> Names({"ex": "http://e.org/"}).short("<http://e.org/a>")
+        >>> PackNames({"ex": "http://e.org/"}).short("<http://e.org/a>")
         'ex:a'
         """
         if (iri := iri_of(term)) is not None:
             return shorten(iri, self.prefixes)
         return "a blank node" if is_blank(term) else term
 
-    def pattern(self, pattern: Pattern) -> str:
+    def pattern(self, pattern: PatternView) -> str:
         """Return a pattern as a query of the pack would have it, with `[]` for what has no name."""
         terms = ("[]" if term.startswith("_:") else self.short(term) for term in pattern.terms)
         return " ".join(terms)
@@ -83,7 +83,7 @@ class Names:
 class Check(Protocol):
     """A check of one kind."""
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         """Yield what is wrong in a query. `schema`: terms by IRI."""
         ...
 
@@ -97,7 +97,7 @@ class Rule:
     text: str
     patterns: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
-    names: Names = Names({})
+    names: PackNames = PackNames({})
 
     def applies_to(self, patterns: Container[str]) -> bool:
         """Return whether the prompt for a question with some patterns has the text.
@@ -108,7 +108,7 @@ class Rule:
         """
         return not self.patterns or any(name in patterns for name in self.patterns)
 
-    def findings(self, query: ParsedQuery, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         """Yield what is wrong in a query by this rule, each once. `schema`: the pack's terms, by IRI."""
         found = (one for check in self.checks for one in check.findings(query, self.names, schema))
         yield from dict.fromkeys(found)
@@ -131,7 +131,7 @@ class Wanted:
         """Return whether a term is one of them."""
         return any(term == name or (name.endswith("*>") and term.startswith(name[:-2])) for name in self.names)
 
-    def name_of(self, pattern: Pattern) -> str | None:
+    def name_of(self, pattern: PatternView) -> str | None:
         """Return the property or class by which a pattern is one of these; None if it is not."""
         found = pattern.object if pattern.predicate == TYPE else pattern.predicate
         return found if self.has(found) else None
@@ -146,7 +146,7 @@ class Direction:
     subject: tuple[str, ...]
     object: tuple[str, ...]
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         for pattern in query.patterns:
             if pattern.predicate != self.property:
                 continue
@@ -167,7 +167,7 @@ class Reach:
     path: tuple[str, ...]
     values: tuple[str, ...]
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         for pattern in query.patterns:
             if pattern.predicate != self.property:
                 continue
@@ -186,7 +186,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class EndValues:
     """`values`: the IRIs that an end of a property has in the data. `prefix`: how those begin that are meant; an end that
     is another IRI is none of them, and one of them at the other end is the wrong way round."""
 
@@ -194,7 +194,7 @@ class Values:
     at_subject: bool
     only: tuple[str, ...]
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         for pattern in query.patterns:
             if pattern.predicate != self.property:
                 continue
@@ -218,8 +218,8 @@ class Once:
     property: str
     why: str
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
-        seen: dict[str, list[Pattern]] = {}
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+        seen: dict[str, list[PatternView]] = {}
         for pattern in query.patterns:
             if pattern.predicate != self.property or not query.has_to_match(pattern.group):
                 continue
@@ -246,7 +246,7 @@ class Apart:
     unless: Wanted
     why: str
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         by_subject: dict[str, set[str]] = {}
         for pattern in query.patterns:
             by_subject.setdefault(pattern.subject, set()).add(pattern.predicate)
@@ -263,7 +263,7 @@ class Apart:
 class Connected:
     """`connected`: the patterns of a query hang together by variables, and by resources that are a subject and an object."""
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         links, joints = _Links(), {one.subject for one in query.patterns} & {one.object for one in query.patterns}
         for pattern in query.patterns:
             if query.has_to_match(pattern.group):
@@ -322,7 +322,7 @@ class Place:
     only: Places | None
     never: Places | None = None
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         for pattern in query.patterns:
             name = self.wanted.name_of(pattern)
             if name is not None and not self._is_right(pattern):
@@ -333,7 +333,7 @@ class Place:
                     self._hint(names.short(name), pattern),
                 )
 
-    def _is_right(self, pattern: Pattern) -> bool:
+    def _is_right(self, pattern: PatternView) -> bool:
         graphs, services, outside = self.never or self.only or ((), (), True)
         if pattern.service is not None:
             is_there = is_variable(pattern.service) or pattern.service in services
@@ -343,7 +343,7 @@ class Place:
             is_there = outside
         return is_there != (self.never is not None)
 
-    def _hint(self, name: str, pattern: Pattern) -> str:
+    def _hint(self, name: str, pattern: PatternView) -> str:
         if self.never or self.only is None:
             return f"move the pattern with {name} out of {pattern.service or pattern.graph or 'there'}"
         blocks = [f"GRAPH {term} {{ ... }}" for term in sorted(self.only.graphs)]
@@ -358,7 +358,7 @@ class NoGraph:
 
     service: str
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         for group in query.groups:
             if group.kind == "graph" and group.service == self.service:
                 text = f"SERVICE {self.service} has GRAPH {group.graph} within it, and there are no such graphs there"
@@ -371,7 +371,7 @@ class Shared:
 
     service: str
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         inside = {end for one in query.patterns if one.service == self.service for end in one.ends}
         others = [one for one in query.patterns if one.service != self.service]
         outside = {end for one in others for end in one.ends}
@@ -387,7 +387,7 @@ class NoLiteral:
 
     wanted: Wanted
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         for pattern in query.patterns:
             if self.wanted.has(pattern.predicate) and is_literal(pattern.object):
                 yield Finding(
@@ -404,11 +404,11 @@ class Compared:
     wanted: Wanted
     any_case: bool
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         texts = {one.object for one in query.patterns if self.wanted.has(one.predicate)}
         for condition in query.conditions:
             for part in parts(condition.expression):
-                if not isinstance(part, Call):
+                if not isinstance(part, CallView):
                     continue
                 bare = [one for one in part.arguments if isinstance(one, str) and one in texts]
                 plain = [one for one in part.arguments if isinstance(one, str) and one[-1:] == '"']  # no language
@@ -430,7 +430,7 @@ class Compared:
 
 def _about(argument: object) -> set[str]:
     """Return the variable that is the text of a REGEX, alone or within STR."""
-    if isinstance(argument, Call) and argument.name == "STR":
+    if isinstance(argument, CallView) and argument.name == "STR":
         return _about(argument.arguments[0])
     return {argument} if isinstance(argument, str) else set()
 
@@ -438,7 +438,7 @@ def _about(argument: object) -> set[str]:
 LITERAL = "literal"
 """The kind of literals, in place of a class."""
 _DATATYPES = ("http://www.w3.org/2001/XMLSchema#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString")
-_Kinds: TypeAlias = dict[str, dict[str, Pattern]]
+_Kinds: TypeAlias = dict[str, dict[str, PatternView]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +460,7 @@ class Types:
     disjoint: tuple[str, ...]
     ends: tuple[End, ...] = ()
 
-    def findings(self, query: ParsedQuery, names: Names, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
+    def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
         kinds: _Kinds = {}
         for pattern in query.patterns:
             for term, class_ in self._given(pattern, schema):
@@ -480,7 +480,7 @@ class Types:
                     "turn the pattern round that is the wrong way, or use another variable in one of them",
                 )
 
-    def _given(self, pattern: Pattern, schema: Mapping[str, SchemaTerm]) -> Iterator[tuple[str, str]]:
+    def _given(self, pattern: PatternView, schema: Mapping[str, SchemaTerm]) -> Iterator[tuple[str, str]]:
         """Yield the terms of a pattern with the classes that it gives them."""
         if pattern.predicate == TYPE:
             yield pattern.subject, iri_of(pattern.object) or ""
@@ -508,5 +508,5 @@ class Types:
         return None
 
 
-def _called(kind: str, names: Names) -> str:
+def _called(kind: str, names: PackNames) -> str:
     return {"literal": "a text or number", "resource": "a resource"}.get(kind) or names.short(f"<{kind}>")

@@ -19,8 +19,8 @@ from refactx.fact import LinkedFact
 from refactx.paths import make_home, refactx_home
 from refactx.sparql.packs.pack import Pack
 from refactx.sparql.packs.retrieval import Retrieved
-from refactx.sparql.packs.validation import Report
-from refactx.sparql.placeholders.entry import Choice, Entry
+from refactx.sparql.packs.validation import ValidationReport
+from refactx.sparql.placeholders.entry import MemoryEntry, MentionChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +41,12 @@ class Attempt:
     sparql: str | None = None
     reason: str = ""
     writer: str = ""
-    choices: Mapping[str, Choice] = field(default_factory=dict)
+    choices: Mapping[str, MentionChoice] = field(default_factory=dict)
     made_up: tuple[str, ...] = ()
-    given: tuple[Entry, ...] = ()
+    given: tuple[MemoryEntry, ...] = ()
     facts: tuple[LinkedFact, ...] = ()
     confidence: float | None = None
-    report: Report | None = None
+    report: ValidationReport | None = None
     doubt: str = ""
 
     @property

@@ -18,12 +18,12 @@ from refactx.decoding.thoughts import without_thoughts
 from refactx.errors import InputError
 from refactx.fact import clean_part, visible
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlEngine, SparqlSyntaxError, Term
+from refactx.sparql.engines.checking import view_query
 from refactx.sparql.packs.pack import Pack
-from refactx.sparql.packs.parsed import Pattern, parse
 from refactx.sparql.packs.prompt import (
     Meter,
-    Task,
     TokensSpentError,
+    WritingTask,
     filled,
     translation_texts,
     with_prefixes,
@@ -31,8 +31,9 @@ from refactx.sparql.packs.prompt import (
 )
 from refactx.sparql.packs.retrieval import PatternDetector, Retrieved, Retriever
 from refactx.sparql.packs.translation import Attempt, Translation, best_of
-from refactx.sparql.packs.validation import Question, Report, validate
-from refactx.sparql.packs.writers import PackWriter, QueryWriter
+from refactx.sparql.packs.validation import QuestionCheck, ValidationReport, validate
+from refactx.sparql.packs.writers import PackWriter, PolicyWriter
+from refactx.sparql.syntax.view import PatternView
 
 Node = Literal["analyse", "plan", "retrieve", "generate", "execute", "verify", "refine", "explore", "output"]
 Complexity = Literal["simple", "moderate", "complex"]
@@ -204,9 +205,9 @@ def explore(sparql: str, engine: SparqlEngine, pack: Pack, seconds: float) -> li
 
     Of each subject, those patterns count that match something by themselves. Failures of the engine leave them out.
     """
-    search = _Search(engine, seconds)
-    by_subject: defaultdict[tuple[str, str | None, str | None], list[Pattern]] = defaultdict(list)
-    for pattern in parse(sparql).patterns:
+    search = _Probe(engine, seconds)
+    by_subject: defaultdict[tuple[str, str | None, str | None], list[PatternView]] = defaultdict(list)
+    for pattern in view_query(sparql).patterns:
         by_subject[pattern.subject, pattern.graph, pattern.service].append(pattern)
     found: dict[str, None] = {}
     for (subject, graph, service), patterns in by_subject.items():
@@ -228,7 +229,7 @@ def _within(body: str, graph: str | None, service: str | None) -> str:
     return body if service is None else f"SERVICE {service} {{ {body} }}"
 
 
-class _Search:
+class _Probe:
     def __init__(self, engine: SparqlEngine, seconds: float) -> None:
         self._engine, self._end, self._left = engine, time.monotonic() + seconds, ASKED
 
@@ -285,7 +286,7 @@ class Translator:
         pack: Pack | None = None,
         model: TextModel | None = None,
         *,
-        writer: QueryWriter | None = None,
+        writer: PolicyWriter | None = None,
         fast: TextModel | None = None,
         engine: SparqlEngine | None = None,
         retriever: Retriever | None = None,
@@ -340,7 +341,9 @@ class Translator:
         """
         if not clean_part(question):
             raise InputError("the question is empty: ask something, in quotes")
-        yield from Machine(question if self.pack is None else clean_part(question), self, without, cancelled).events()
+        yield from TranslationRun(
+            question if self.pack is None else clean_part(question), self, without, cancelled
+        ).events()
 
     # --- What the machine asks for
 
@@ -354,7 +357,7 @@ class Translator:
             return ()
         return self._retriever.retrieve(question, self.options.examples, patterns=patterns, without=without)
 
-    def validate(self, sparql: str, question: Question, seconds: float) -> Report:
+    def validate(self, sparql: str, question: QuestionCheck, seconds: float) -> ValidationReport:
         """Return what is wrong with a query, which is run for at most so many seconds; with 0, it is not run."""
         if self.pack is None:
             raise ValueError("queries are checked by a pack")
@@ -362,7 +365,7 @@ class Translator:
         return validate(sparql, self.pack, engine, question=question, seconds=seconds, rows=rows)
 
 
-class Machine:
+class TranslationRun:
     """One translation. `events` runs it; a machine is used once."""
 
     def __init__(
@@ -426,12 +429,12 @@ class Machine:
         return ""
 
     @cached_property
-    def _question(self) -> Question:
+    def _question(self) -> QuestionCheck:
         """The question as queries are checked by it."""
         pack, engine, examples = self._translator.pack, self._translator.engine, self._state.examples
         if pack is None:
             raise ValueError("queries are checked by a pack")
-        return Question(self._state.question, pack, engine, [one.example for one in examples])
+        return QuestionCheck(self._state.question, pack, engine, [one.example for one in examples])
 
     # --- Nodes: each returns the next one and what the event says
 
@@ -451,7 +454,7 @@ class Machine:
 
     def _generate(self) -> tuple[Node, Mapping[str, Any]]:
         state = self._state
-        task = Task(
+        task = WritingTask(
             question=state.question,
             patterns=state.patterns,
             examples=state.examples,

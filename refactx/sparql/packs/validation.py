@@ -21,16 +21,16 @@ from refactx.sparql.engines import (
     UnavailableError,
     UnknownFunctionError,
 )
-from refactx.sparql.engines.checking import check_query, read_query
+from refactx.sparql.engines.checking import check_query, read_query, view_query
 from refactx.sparql.engines.engine import within
-from refactx.sparql.packs.pack import Example, Pack
-from refactx.sparql.packs.parsed import Call, Expression, ParsedQuery, iri_of, is_variable, parse
+from refactx.sparql.packs.pack import Pack, PackExample
 from refactx.sparql.packs.retrieval import PatternDetector, fold
-from refactx.sparql.packs.rules import Names, Types
+from refactx.sparql.packs.rules import PackNames, Types
 from refactx.sparql.packs.survey import words_of
 from refactx.sparql.results import LABELS, OTHER_NAMES, names_at, things_called
 from refactx.sparql.results import SECONDS as NAME_SECONDS
 from refactx.sparql.syntax.tokens import Token, line_and_column, tokens_of
+from refactx.sparql.syntax.view import CallView, Expression, QueryView, iri_of, is_variable
 
 Level = Literal["L1", "L2", "L3"]
 
@@ -53,7 +53,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ValidationReport:
     """What was found in a query.
 
     `problems`: in the order of their levels; `count`: how many rows were read, None if the query was not run or failed;
@@ -75,7 +75,7 @@ class Report:
     def ok(self) -> bool:
         """Whether nothing is wrong.
 
-        >>> Report().ok, Report(problems=(Problem("L1", "syntax", "...", "..."),)).ok
+        >>> ValidationReport().ok, Report(problems=(Problem("L1", "syntax", "...", "..."),)).ok
         (True, False)
         """
         return not self.problems
@@ -217,14 +217,14 @@ _STANDARD = (
 _NEAREST = 3
 
 
-def naming_problems(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
+def naming_problems(query: QueryView, pack: Pack) -> Iterator[Problem]:
     """Yield what is wrong with names."""
     yield from _prefixes(query, pack)
     yield from _terms(query, pack)
     yield from _places(query, pack)
 
 
-def _prefixes(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
+def _prefixes(query: QueryView, pack: Pack) -> Iterator[Problem]:
     used = {prefix for prefix, _ in query.names}
     known = set(pack.prefixes.values())
     for prefix, namespace in query.prefixes.items():
@@ -234,7 +234,7 @@ def _prefixes(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
             yield Problem("L2", "prefix", text, f"write PREFIX {prefix}: <{expected}>")
 
 
-def _terms(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
+def _terms(query: QueryView, pack: Pack) -> Iterator[Problem]:
     closed = tuple(pack.prefixes[prefix] for prefix in pack.vocabularies)
     known = (*pack.prefixes.values(), *closed, *_STANDARD)
     properties = {iri for one in query.patterns if (iri := iri_of(one.predicate))}
@@ -279,7 +279,7 @@ def _local(iri: str) -> str:
     return iri[max(iri.rfind("#"), iri.rfind("/")) + 1 :]
 
 
-def _places(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
+def _places(query: QueryView, pack: Pack) -> Iterator[Problem]:
     seen: set[str] = set()
     for group in query.groups:
         kind, term = ("GRAPH", group.graph) if group.kind == "graph" else ("SERVICE", group.service)
@@ -307,7 +307,7 @@ _WHAT = {
 }
 
 
-def scoping_problems(query: ParsedQuery, gives: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
+def scoping_problems(query: QueryView, gives: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
     """Yield a problem for each variable without a value: selected, or used in an expression, and bound nowhere there.
 
     `gives`: services that give values to variables by their names, with the endings of these: `?xLabel` for `?x`.
@@ -347,7 +347,7 @@ def _needed(expression: Expression) -> Iterator[str]:
     if isinstance(expression, str):
         if is_variable(expression):
             yield expression
-    elif isinstance(expression, Call) and expression.name not in _MAY_BE_UNBOUND:
+    elif isinstance(expression, CallView) and expression.name not in _MAY_BE_UNBOUND:
         for argument in expression.arguments:
             yield from _needed(argument)
 
@@ -356,7 +356,7 @@ def _listed(names: frozenset[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def run(sparql: str, engine: SparqlEngine, rows: int, seconds: float) -> Report:
+def run(sparql: str, engine: SparqlEngine, rows: int, seconds: float) -> ValidationReport:
     """Return the report of a query that is run: its rows, at most `rows`, or the problem that it has.
 
     An engine that is down or fails is no problem of the query: then the report has a `failure`.
@@ -366,18 +366,18 @@ def run(sparql: str, engine: SparqlEngine, rows: int, seconds: float) -> Report:
     except EngineTimeoutError as error:
         text = f"the query takes more than {seconds:g} seconds: {error}"
         hint = "bind more: begin with the pattern that fits least, and give a SERVICE a FILTER of its own"
-        return Report(problems=(Problem("L3", "time", text, hint),))
+        return ValidationReport(problems=(Problem("L3", "time", text, hint),))
     except SparqlSyntaxError as error:
         text, hint = f"{engine.name} refused the query: {error}", "write it in the SPARQL 1.1 of the examples"
-        return Report(problems=(Problem("L3", "refused", text, hint),))
+        return ValidationReport(problems=(Problem("L3", "refused", text, hint),))
     except QueryRefusedError as error:
-        return Report(problems=(Problem("L3", "refused", str(error), "leave out what it says"),))
+        return ValidationReport(problems=(Problem("L3", "refused", str(error), "leave out what it says"),))
     except EngineError as error:
-        return Report(failure=str(error), is_available=not isinstance(error, UnavailableError))
+        return ValidationReport(failure=str(error), is_available=not isinstance(error, UnavailableError))
     if isinstance(result, Rows):
         rows_ = result.rows
-        return Report(count=len(rows_), truncated=result.truncated, variables=result.variables, rows=rows_)
-    return Report(count=1, answer=result)
+        return ValidationReport(count=len(rows_), truncated=result.truncated, variables=result.variables, rows=rows_)
+    return ValidationReport(count=1, answer=result)
 
 
 _MOST_WORDS, _FEWEST_LETTERS, _STEM = 6, 3, 4
@@ -400,7 +400,7 @@ class _Name(NamedTuple):
     is_sure: bool
 
 
-class Question:
+class QuestionCheck:
     """The question that queries are for, with the names that the data has in it, which are looked for once."""
 
     def __init__(
@@ -408,7 +408,7 @@ class Question:
         text: str,
         pack: Pack,
         engine: SparqlEngine | None = None,
-        examples: Sequence[Example] = (),
+        examples: Sequence[PackExample] = (),
         seconds: float = NAME_SECONDS,
     ) -> None:
         """`examples`: those that the writer of the queries saw; `seconds`: the most time of each look-up of names."""
@@ -417,8 +417,8 @@ class Question:
 
     def problems(self, sparql: str) -> Iterator[Problem]:
         """Yield a problem for each name of the question that a query does not have, and for each name that it has from an
-        example. Names that may be words are missed only by a query that has other names. Raises as `parse`."""
-        query = parse(sparql)
+        example. Names that may be words are missed only by a query that has other names. Raises as `view_query`."""
+        query = view_query(sparql)
         texts = [token.text.strip("\"'") for token in tokens_of(sparql) if token.kind == "string"]
         called = self._called(query)
         names = {f'"{text}"': [text] for text in texts if len(text) >= _FEWEST_LETTERS}
@@ -446,7 +446,7 @@ class Question:
         others = names_at(self._engine, [id_of_property(name.iri)], self._seconds, self._pack.languages)
         return any(_is_same(_words(text), words) for some in others.values() for text in some for words in known)
 
-    def _is_term(self, iri: str, query: ParsedQuery) -> bool:
+    def _is_term(self, iri: str, query: QueryView) -> bool:
         """Return whether an IRI is one of the schema, or stands where those stand: then it need not be named."""
         term, written = self._pack.schema.get(iri), f"<{iri}>"
         if (term is not None and term.kind != "individual") or iri.startswith(_STANDARD):
@@ -456,7 +456,7 @@ class Question:
             written == one.predicate or (written == one.object and one.predicate == _TYPE) for one in query.patterns
         )
 
-    def _called(self, query: ParsedQuery) -> dict[str, list[str]]:
+    def _called(self, query: QueryView) -> dict[str, list[str]]:
         """Return what the things of a query are called in the schema or where it is run, by IRI."""
         schema, languages, properties = self._pack.schema, self._pack.languages, (*LABELS, *OTHER_NAMES)
         found = {iri: list(schema[iri].labels.values()) if iri in schema else [] for iri in query.iris}
@@ -551,10 +551,10 @@ def validate(
     pack: Pack,
     engine: SparqlEngine | None = None,
     *,
-    question: Question | None = None,
+    question: QuestionCheck | None = None,
     rows: int = ROWS,
     seconds: float = SECONDS,
-) -> Report:
+) -> ValidationReport:
     """Return what is wrong with a query for the endpoint of a pack, and its first rows if nothing is.
 
     L1: pyoxigraph's parser, and prefixes that are not declared. L2: the rules of the pack, whether its names, graphs and
@@ -572,10 +572,10 @@ def validate(
         problems = within(seconds, lambda: _first_levels(sparql, pack))
     except TimeoutError:
         text = f"the check of the query takes more than {seconds:g} s"
-        return Report(problems=(Problem("L1", "time", text, "write it with fewer patterns and values"),))
+        return ValidationReport(problems=(Problem("L1", "time", text, "write it with fewer patterns and values"),))
     if problems:
-        return Report(problems=tuple(dict.fromkeys(problems)))
-    found = Report() if engine is None else run(sparql, engine, rows, seconds)
+        return ValidationReport(problems=tuple(dict.fromkeys(problems)))
+    found = ValidationReport() if engine is None else run(sparql, engine, rows, seconds)
     is_asked = question is not None and found.ok and not found.failure
     return replace(found, problems=tuple(question.problems(sparql))) if question is not None and is_asked else found
 
@@ -585,7 +585,7 @@ def _first_levels(sparql: str, pack: Pack) -> list[Problem]:
     if any(problem.code != "prefix" for problem in problems):
         return problems
     try:
-        query = parse(whole)
+        query = view_query(whole)
     except (SparqlSyntaxError, QueryRefusedError) as error:  # syntax beyond SPARQL 1.1, which pyoxigraph knows
         text = f"the rules cannot read this query: {error}".partition(": expected a query")[0]
         return [*problems, Problem("L2", "form", text, "write it in SPARQL 1.1, as the examples are")]
@@ -595,14 +595,14 @@ def _first_levels(sparql: str, pack: Pack) -> list[Problem]:
     ]  # fmt: skip
 
 
-def _rule_problems(query: ParsedQuery, pack: Pack) -> Iterator[Problem]:
+def _rule_problems(query: QueryView, pack: Pack) -> Iterator[Problem]:
     texts: set[str] = set()
     for rule in pack.rules:
         for one in rule.findings(query, pack.schema):
             texts.add(one.text)
             yield Problem("L2", f"rule.{rule.id}", one.text, one.hint)
     if not texts:
-        names = Names(pack.prefixes)
+        names = PackNames(pack.prefixes)
         yield from (Problem("L2", "type", one.text, one.hint) for one in Types(()).findings(query, names, pack.schema))
 
 

@@ -35,8 +35,8 @@ from refactx.sparql.packs.pack import Pack
 from refactx.sparql.packs.prompt import (
     STEERED,
     SparqlPrompt,
-    Task,
     WriterName,
+    WritingTask,
     conversation,
     load_sparql_prompt,
     pgmr_in,
@@ -44,10 +44,10 @@ from refactx.sparql.packs.prompt import (
 )
 from refactx.sparql.packs.translation import Attempt
 from refactx.sparql.placeholders.entry import (
-    Choice,
-    Entry,
     Match,
     Memory,
+    MemoryEntry,
+    MentionChoice,
     Near,
     Refused,
     entry_of,
@@ -58,8 +58,7 @@ from refactx.sparql.placeholders.index_names import IndexNames, split_name
 from refactx.sparql.placeholders.name_memory import NameMemory
 from refactx.sparql.placeholders.opening import open_memory
 from refactx.sparql.placeholders.resolver import FactFeasibility, Feasible, MemoryResolver
-from refactx.sparql.placeholders.text import Kind, Placeholder, read_pgmr
-from refactx.sparql.placeholders.text import Names as PgmrNames
+from refactx.sparql.placeholders.text import Kind, MentionNames, Placeholder, read_pgmr
 from refactx.sparql.syntax import tree
 from refactx.sparql.syntax.parser import read_sparql
 from refactx.walks import Hop, Query, QueryError, to_sparql, write_line
@@ -76,10 +75,10 @@ MAX_NEW_TOKENS = 300
 """The most tokens of a text: three times those of the longest gold query of most sets of questions."""
 
 
-class QueryWriter(Protocol):
+class PolicyWriter(Protocol):
     """A way from a question to SPARQL."""
 
-    def write(self, task: Task) -> Attempt:
+    def write(self, task: WritingTask) -> Attempt:
         """Return the query of a task, or why there is none.
 
         Raises InputError for a question without visible text, and as its model and index do.
@@ -87,7 +86,7 @@ class QueryWriter(Protocol):
         ...
 
 
-Retrieve = Callable[[str, int], Sequence[Entry]]
+Retrieve = Callable[[str, int], Sequence[MemoryEntry]]
 """A function that returns the entities and properties nearest to a question, at most so many."""
 Known = Callable[[Sequence[str]], Collection[str]]
 """A function that returns those of some ids that exist, such as `index.names_of`."""
@@ -103,7 +102,7 @@ class IdsWriter:
     def __init__(self, model: TextModel, prompt: SparqlPrompt, known: Known, retrieve: Retrieve | None = None) -> None:
         self._model, self._prompt, self._known, self._retrieve = model, prompt, known, retrieve
 
-    def write(self, task: Task) -> Attempt:
+    def write(self, task: WritingTask) -> Attempt:
         """Return the query that the model writes; refused if it is not SPARQL."""
         name: Literal["ids", "rag"] = "ids" if self._retrieve is None else "rag"
         given = () if self._retrieve is None else tuple(self._retrieve(task.question, NEAREST))
@@ -169,7 +168,7 @@ class PlaceholderWriter:
     def __init__(self, model: TextModel, prompt: SparqlPrompt, resolver: MemoryResolver) -> None:
         self._model, self._prompt, self._resolver = model, prompt, resolver
 
-    def write(self, task: Task) -> Attempt:
+    def write(self, task: WritingTask) -> Attempt:
         """Return the query of the text, with the ids that its names were resolved to."""
         messages = self._prompt.messages("placeholders", task.question)
         text = task.meter.generate(self._model, messages, MAX_NEW_TOKENS)
@@ -192,13 +191,13 @@ class HarvestWriter:
         ask: Callable[[str], Sequence[LinkedFact]],
         model: TextModel,
         prompt: SparqlPrompt,
-        names: PgmrNames,
+        names: MentionNames,
         feasible: Feasible | None = None,
     ) -> None:
         self._ask, self._model, self._prompt, self._names = ask, model, prompt, names
         self._feasible = feasible
 
-    def write(self, task: Task) -> Attempt:
+    def write(self, task: WritingTask) -> Attempt:
         """Return the query of the text; refused if the question has no facts, or the text a name that they do not have."""
         facts = tuple(task.meter.timed(self._ask, task.question))
         given = tuple(_entries(facts, self._names))
@@ -215,20 +214,20 @@ class GivenNames:
 
     thresholds = _TAKEN
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[MemoryEntry]) -> None:
         self._entries = tuple(entries)
 
-    def exact(self, mentions: Sequence[Placeholder]) -> list[list[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> list[list[MemoryEntry]]:
         return [[one for one in self._entries if has_label(one, mention)] for mention in mentions]
 
     def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
         return [[] for _ in mentions]
 
-    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> list[float]:
         return [float(is_described(one, mention)) for one in entries]
 
 
-def _entries(facts: Sequence[LinkedFact], names: PgmrNames) -> list[Entry]:
+def _entries(facts: Sequence[LinkedFact], names: MentionNames) -> list[MemoryEntry]:
     """Return the properties and entities of facts, each once: properties by the labels that they have forwards."""
     links = {
         part.id: part
@@ -240,7 +239,9 @@ def _entries(facts: Sequence[LinkedFact], names: PgmrNames) -> list[Entry]:
     entries = []
     for id_, link in links.items():
         mention = known.get(id_) or Placeholder("entity", *split_name(link.label))
-        entries.append(Entry(id_, mention.label, (mention.description or "").removeprefix(id_), kind=mention.kind))
+        entries.append(
+            MemoryEntry(id_, mention.label, (mention.description or "").removeprefix(id_), kind=mention.kind)
+        )
     return sorted(entries, key=lambda one: one.kind == "entity")
 
 
@@ -251,7 +252,7 @@ class ConstrainedWriter:
     def __init__(self, model: TextModel, prompt: SparqlPrompt, names: Names) -> None:
         self._model, self._prompt, self._names = model, prompt, names
 
-    def write(self, task: Task) -> Attempt:
+    def write(self, task: WritingTask) -> Attempt:
         """Return the query with ids; refused if a name of it means nothing there, or if it is not whole. Of the entities
         of an alias, the likeliest is meant."""
         messages = self._prompt.messages("constrained", task.question)
@@ -265,7 +266,7 @@ class ConstrainedWriter:
             return replace(written, reason=str(error))
         return replace(written, sparql=labelled.sparql, choices=self._choices(labelled))
 
-    def _choices(self, labelled: Labelled) -> dict[str, Choice]:
+    def _choices(self, labelled: Labelled) -> dict[str, MentionChoice]:
         """Return what names became ids, by the names in their brackets."""
         ids = {
             labelled.tokens[at].label: id_of_term(term.strip("(^)"))
@@ -278,7 +279,9 @@ class ConstrainedWriter:
         for label, id_ in ids.items():
             if id_ in named:
                 kind: Kind = "relation" if named[id_] in properties else "entity"
-                choices[f"<{label}>"] = Choice(Placeholder(kind, label), entry_of(named[id_], id_, kind), 1.0, "name")
+                choices[f"<{label}>"] = MentionChoice(
+                    Placeholder(kind, label), entry_of(named[id_], id_, kind), 1.0, "name"
+                )
         return choices
 
 
@@ -303,7 +306,7 @@ class WalkWriter:
         self._choose = choose if ask is None else lru_cache(_KEPT)(choose)
         self._facts, self._ask = facts, ask
 
-    def write(self, task: Task) -> Attempt:
+    def write(self, task: WritingTask) -> Attempt:
         """Return the next walk that is not among the failed attempts, without a text if there is none."""
         if task.failed:
             return self._another(task)
@@ -327,7 +330,7 @@ class WalkWriter:
         except QueryError as error:  # a name without an id, as those of ready-made facts
             return replace(written, reason=str(error))
 
-    def _another(self, task: Task) -> Attempt:
+    def _another(self, task: WritingTask) -> Attempt:
         """Return the likeliest query that was not tried, of those that count as what the question asks."""
         tried = {one.sparql for one in task.failed}
         choice = None if any(one.rows for one in task.failed) else task.meter.timed(self._choose, task.question)
@@ -368,7 +371,7 @@ class PackWriter:
     def __init__(self, pack: Pack, model: TextModel, max_new_tokens: int) -> None:
         self._pack, self._model, self._most = pack, model, max_new_tokens
 
-    def write(self, task: Task) -> Attempt:
+    def write(self, task: WritingTask) -> Attempt:
         """Return the query in the model's reply."""
         text = task.meter.generate(self._model, conversation(self._pack, task), self._most)
         return Attempt(text=text, sparql=query_in(text))
@@ -390,7 +393,7 @@ def retriever_of(memory: Memory, feasible: Feasible, function: Collection[str] =
     """
     by_words = isinstance(memory, NameMemory)
 
-    def retrieve(question: str, count: int) -> list[Entry]:
+    def retrieve(question: str, count: int) -> list[MemoryEntry]:
         if by_words:
             entities, relations = _by_words(question, memory, feasible, function)
         else:
@@ -403,9 +406,9 @@ def retriever_of(memory: Memory, feasible: Feasible, function: Collection[str] =
     return retrieve
 
 
-def _once(entries: Sequence[Entry]) -> list[Entry]:
+def _once(entries: Sequence[MemoryEntry]) -> list[MemoryEntry]:
     """Return the first entry of each id."""
-    found = dict[str, Entry]()
+    found = dict[str, MemoryEntry]()
     for one in entries:
         found.setdefault(one.id, one)
     return list(found.values())
@@ -413,7 +416,7 @@ def _once(entries: Sequence[Entry]) -> list[Entry]:
 
 def _by_words(
     question: str, memory: Memory, feasible: Feasible, function: Collection[str]
-) -> tuple[list[Entry], list[Entry]]:
+) -> tuple[list[MemoryEntry], list[MemoryEntry]]:
     """Return the entities and the properties whose labels or aliases stand in a question, the longest first; then the
     properties that are like a word of it."""
     words = [match[0] for match in _WORD.finditer(question)]
@@ -423,7 +426,7 @@ def _by_words(
         for at in range(len(words) - length + 1)
         if any(word.casefold() not in function for word in words[at : at + length])
     ]
-    entities, relations = list[Entry](), list[Entry]()
+    entities, relations = list[MemoryEntry](), list[MemoryEntry]()
     taken = list[str]()  # of names of several words, the words are not names besides
     mentions = [Placeholder("entity", span) for span in spans] + [Placeholder("relation", span) for span in spans]
     for mention, found in zip(mentions, memory.exact(mentions) if mentions else [], strict=True):
@@ -454,7 +457,7 @@ def make_writer(
     memory: Memory | None = None,
     tau: float | None = None,
     prompt: SparqlPrompt | None = None,
-) -> QueryWriter:
+) -> PolicyWriter:
     """Return a writer on an open index.
 
         make_writer("ids", index, model=ChatModel(load_language_model("demo")))
@@ -498,7 +501,7 @@ def open_writers(
     answers: "Prompt | None" = None,
     prompt: SparqlPrompt | None = None,
     tau: float | None = None,
-) -> dict[WriterName, QueryWriter]:
+) -> dict[WriterName, PolicyWriter]:
     """Return some writers on an open index, over one model, which is loaded by name.
 
     `url`: of the model's server, None to run it here by `machine`; `answers`: the prompt of answers, for from-walk and
@@ -520,7 +523,7 @@ def open_writers(
         from refactx.ask.asker import Asker
 
         asker = Asker(loaded, loaded.tokenizer, index, answers)
-    found = dict[WriterName, QueryWriter]()
+    found = dict[WriterName, PolicyWriter]()
     for name in names:
         found[name] = make_writer(
             name,

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.sparql.placeholders.entry import Choice, Entry, Memory, Refused, Resolved
+    from refactx.sparql.placeholders.entry import Memory, MemoryEntry, MentionChoice, Refused, ResolvedMentions
     from refactx.sparql.placeholders.index_names import IndexNames, IndexResolver
     from refactx.sparql.placeholders.name_memory import NameMemory
     from refactx.sparql.placeholders.opening import load_encoder, open_memory
     from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver
     from refactx.sparql.placeholders.text import (
-        Names,
+        MentionNames,
+        MentionsRefusedError,
         PgmrQuery,
         Placeholder,
         Refusal,
-        RefusedError,
         Resolver,
         Style,
         from_pgmr,
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     )
     from refactx.sparql.placeholders.vector_memory import VectorMemory, build_memory
 
-__all__ = ["Choice", "Entry", "FactFeasibility", "IndexNames", "IndexResolver", "Memory", "MemoryResolver"]
-__all__ += ["NameMemory", "Names", "PgmrQuery", "Placeholder", "Refusal", "Refused", "RefusedError"]
-__all__ += ["Resolved", "Resolver", "Style", "VectorMemory", "build_memory", "from_pgmr"]
-__all__ += ["load_encoder", "open_memory", "read_pgmr", "to_pgmr"]
+__all__ = ["FactFeasibility", "IndexNames", "IndexResolver", "Memory", "MemoryEntry", "MemoryResolver"]
+__all__ += ["MentionChoice", "MentionNames", "MentionsRefusedError", "NameMemory", "PgmrQuery", "Placeholder"]
+__all__ += ["Refusal", "Refused", "ResolvedMentions", "Resolver", "Style", "VectorMemory", "build_memory"]
+__all__ += ["from_pgmr", "load_encoder", "open_memory", "read_pgmr", "to_pgmr"]
 __getattr__ = lazy_exports(
     __name__,
     {
-        "entry": "Choice Entry Memory Refused Resolved",
+        "entry": "MentionChoice MemoryEntry Memory Refused ResolvedMentions",
         "index_names": "IndexNames IndexResolver",
         "name_memory": "NameMemory",
         "opening": "load_encoder open_memory",
         "resolver": "FactFeasibility MemoryResolver",
-        "text": "Names PgmrQuery Placeholder Refusal RefusedError Resolver Style from_pgmr read_pgmr to_pgmr",
+        "text": "MentionNames PgmrQuery Placeholder Refusal MentionsRefusedError Resolver Style from_pgmr read_pgmr to_pgmr",
         "vector_memory": "VectorMemory build_memory",
     },
 )

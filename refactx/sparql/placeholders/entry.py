@@ -32,7 +32,7 @@ MAX_REMEMBERED_NAMES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MemoryEntry:
     """A name in a memory: the id of its entity or property (`Q42`, an IRI, the key of a row), a label or (`is_alias`) an
     alias of it, and its description, which may be empty."""
 
@@ -46,7 +46,7 @@ class Entry:
     def text(self) -> str:
         """The label with the description, as an encoder reads it.
 
-        >>> Entry("Q1588", "Louisiana", "state of the United States of America").text
+        >>> MemoryEntry("Q1588", "Louisiana", "state of the United States of America").text
         'Louisiana (state of the United States of America)'
         """
         return full_name(self.label, self.description)
@@ -56,7 +56,7 @@ class Entry:
 class Near:
     """An entry, and how similar it is to a mention: at most 1, which means equal."""
 
-    entry: Entry
+    entry: MemoryEntry
     similarity: float
 
 
@@ -68,7 +68,7 @@ class Memory(Protocol):
         """The least similarity of what a mention is resolved to, by kind; one that is equal passes."""
         ...
 
-    def exact(self, mentions: Sequence[Placeholder]) -> Sequence[Sequence[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> Sequence[Sequence[MemoryEntry]]:
         """Return the entries of each mention's kind that have its label, without regard to case."""
         ...
 
@@ -77,7 +77,7 @@ class Memory(Protocol):
         `count`, the nearest first."""
         ...
 
-    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> Sequence[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> Sequence[float]:
         """Return how similar entries are to a mention, by labels and descriptions."""
         ...
 
@@ -134,24 +134,24 @@ def label_keys(mention: Placeholder) -> set[str]:
     return {mention.label, split_name(mention.label)[0]}
 
 
-def has_label(entry: Entry, mention: Placeholder) -> bool:
+def has_label(entry: MemoryEntry, mention: Placeholder) -> bool:
     """Return whether an entry is of a mention's kind and has its label, in any case.
 
-    >>> [has_label(Entry("Q1", "Air", "film"), Placeholder(kind, "air")) for kind in ("entity", "relation")]
+    >>> [has_label(MemoryEntry("Q1", "Air", "film"), Placeholder(kind, "air")) for kind in ("entity", "relation")]
     [True, False]
     """
     return entry.kind == mention.kind and fold(mention.label) in (fold(entry.label), fold(entry.text))
 
 
-def is_described(entry: Entry, mention: Placeholder) -> bool:
+def is_described(entry: MemoryEntry, mention: Placeholder) -> bool:
     """Return whether an entry has the description of a mention, in any case; its id counts as one.
 
     An entry without a description has that of a mention with an empty one. A label that is a whole name of the index
     has its description in it.
 
-    >>> is_described(Entry("Q1", "Air", "a film"), Placeholder("entity", "air", "A film"))
+    >>> is_described(MemoryEntry("Q1", "Air", "a film"), Placeholder("entity", "air", "A film"))
     True
-    >>> is_described(Entry("Q1", "Air", "a film"), Placeholder("entity", "Air (a film)"))
+    >>> is_described(MemoryEntry("Q1", "Air", "a film"), Placeholder("entity", "Air (a film)"))
     True
     """
     description = fold(mention.description or "")
@@ -167,22 +167,22 @@ How = Literal["name", "label", "alias", "nearest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class MentionChoice:
     """What a mention was resolved to. `similarity`: 1 unless it is only near, or is an entity that is described otherwise;
     `feasible`: whether all patterns with it match facts, None if no pattern says."""
 
     mention: Placeholder
-    entry: Entry
+    entry: MemoryEntry
     similarity: float
     how: How
     feasible: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedMentions:
     """The choices of a query, by placeholder."""
 
-    choices: Mapping[str, Choice]
+    choices: Mapping[str, MentionChoice]
 
     @property
     def ids(self) -> dict[str, str]:
@@ -196,20 +196,20 @@ class Refused:
     `best`: what it would have been, None if there is nothing; `similarity`: of that; `reason`: in words."""
 
     which: str
-    best: Choice | None
+    best: MentionChoice | None
     similarity: float
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class WeighedChoice:
     """A choice that may be made. `weight`: what speaks for it, some 0 to 1."""
 
-    choice: Choice
+    choice: MentionChoice
     weight: float
 
 
-def entry_of(name: str, id_: str, kind: Kind = "entity") -> Entry:
+def entry_of(name: str, id_: str, kind: Kind = "entity") -> MemoryEntry:
     """Return the entry of a name in an index. An id in brackets is not a description.
 
     >>> entry_of("Louisiana (state of the United States)", "Q1588").description
@@ -218,10 +218,10 @@ def entry_of(name: str, id_: str, kind: Kind = "entity") -> Entry:
     Entry(id='Q90', label='Paris', description='', is_alias=False, kind='entity')
     """
     label, description = split_name(name, id_ if kind == "relation" else "")
-    return Entry(id_, label, "" if description == id_ else description, kind=kind)
+    return MemoryEntry(id_, label, "" if description == id_ else description, kind=kind)
 
 
-def named_entries(index: Index) -> Iterator[tuple[str, Named, Entry]]:
+def named_entries(index: Index) -> Iterator[tuple[str, Named, MemoryEntry]]:
     """Yield the names of an index with what they name and their entries, those of the latest name table first.
 
     Names of predicates that read a property backwards are left out. A name may come again, of an older table.

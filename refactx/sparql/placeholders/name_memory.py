@@ -8,8 +8,8 @@ from refactx.index.index import Index
 from refactx.lazy import require
 from refactx.sparql.placeholders.entry import (
     LETTERS,
-    Entry,
     Match,
+    MemoryEntry,
     Near,
     entry_of,
     fold,
@@ -41,14 +41,14 @@ class NameMemory:
         self._index, self._facts, self._descriptions = index, TreeFacts(index), IndexNames(index)
         self._reading = threading.Lock()
         self._tables: tuple[int, ...] | None = None
-        self._known = _Names()
+        self._known = _NameTables()
 
     @property
     def thresholds(self) -> Mapping[Match, float]:
         """Those of similarity by letters."""
         return LETTERS
 
-    def exact(self, mentions: Sequence[Placeholder]) -> list[list[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> list[list[MemoryEntry]]:
         """Return the entries of each mention's kind that have its label; aliases as they are written."""
         names = self._names()
         found = []
@@ -66,14 +66,14 @@ class NameMemory:
         """
         return [self._nearest(mention, count) for mention in mentions]
 
-    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> list[float]:
         """Return how many words of a mention's label and description entries have, from 0 to 1."""
         from rapidfuzz.fuzz import token_sort_ratio
 
         text = fold(mention_text(mention))
         return [token_sort_ratio(text, fold(one.text)) / 100 for one in self._described(entries)]
 
-    def likeness(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
+    def likeness(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> list[float]:
         """Return how many letters a mention's label has in common with those of entries, from 0 to 1, as in `nearest`."""
         from rapidfuzz import fuzz
 
@@ -95,7 +95,7 @@ class NameMemory:
         order = sorted(range(len(close)), key=lambda at: (-close[at][1], -likeness[at], described[at].id))
         return [Near(described[at], close[at][1] / 100) for at in order[:count]]
 
-    def _by_alias(self, mention: Placeholder) -> list[Entry]:
+    def _by_alias(self, mention: Placeholder) -> list[MemoryEntry]:
         if mention.kind != "entity":
             return []
         label = mention.label
@@ -107,7 +107,7 @@ class NameMemory:
                 return [replace(one, label=alias, is_alias=True) for one in self._described(entries)]
         return []
 
-    def _described(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _described(self, entries: Sequence[MemoryEntry]) -> list[MemoryEntry]:
         """Return entries with the descriptions that facts have, where names have none."""
         bare = [one.id for one in entries if not one.description]
         known = self._descriptions.mentions(bare) if bare else {}
@@ -118,11 +118,11 @@ class NameMemory:
             for one in entries
         ]
 
-    def _names(self) -> "_Names":
+    def _names(self) -> "_NameTables":
         with self._reading:
             tables = self._index.name_tables
             if tables != self._tables:
-                known = _Names()
+                known = _NameTables()
                 seen = set[str]()
                 for name, _, entry in named_entries(self._index):
                     if name not in seen:
@@ -133,14 +133,14 @@ class NameMemory:
 
 
 @dataclass(slots=True)
-class _Names:
+class _NameTables:
     """Entries by their folded labels, and by kind in one order with these."""
 
-    by_label: dict[str, list[Entry]] = field(default_factory=dict)
-    entries: dict[Kind, list[Entry]] = field(default_factory=lambda: {"entity": [], "relation": []})
+    by_label: dict[str, list[MemoryEntry]] = field(default_factory=dict)
+    entries: dict[Kind, list[MemoryEntry]] = field(default_factory=lambda: {"entity": [], "relation": []})
     labels: dict[Kind, list[str]] = field(default_factory=lambda: {"entity": [], "relation": []})
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: MemoryEntry) -> None:
         folded = fold(entry.label)
         self.by_label.setdefault(folded, []).append(entry)
         self.entries[entry.kind].append(entry)

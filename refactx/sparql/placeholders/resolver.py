@@ -7,7 +7,7 @@ similar enough, or the query is refused: what it means may be missing.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -17,20 +17,20 @@ from refactx.index.index import Index
 from refactx.iris import split_uri
 from refactx.sparql.placeholders.entry import (
     PAPER,
-    Choice,
-    Entry,
     How,
     Match,
     Memory,
-    Option,
+    MemoryEntry,
+    MentionChoice,
     Refused,
-    Resolved,
+    ResolvedMentions,
+    WeighedChoice,
     is_described,
     mention_text,
 )
 from refactx.sparql.placeholders.text import PgmrQuery, Placeholder, Refusal
 from refactx.sparql.syntax.parser import read_sparql
-from refactx.sparql.syntax.tree import Block, Group, Nested, Path, Query, Term
+from refactx.sparql.syntax.view import iri_of, view_of
 from refactx.walks.facts import TreeFacts
 
 _PROPERTY = "http://www.wikidata.org/prop/"
@@ -38,14 +38,15 @@ _OF_SUBJECT = (f"{_PROPERTY}direct/", _PROPERTY)
 """Namespaces of properties whose subject is the entity: that of claims, and that which leads to statements."""
 _OF_OBJECT = (f"{_PROPERTY}direct/", f"{_PROPERTY}statement/")
 """Namespaces of properties whose object is the value: that of claims, and that of statements."""
-_NEEDED = ("group", "graph", "lateral")
+_NEEDED = ("select", "group", "graph", "lateral")
+"""Groups that answers have to match."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class MentionPattern:
     """A triple pattern, by placeholders: an entity has a relation, or (`inverse`) is the value of one.
 
-    >>> Pattern("entity1", "relation1").inverse
+    >>> MentionPattern("entity1", "relation1").inverse
     False
     """
 
@@ -54,7 +55,7 @@ class Pattern:
     inverse: bool = False
 
 
-def patterns_of(query: PgmrQuery) -> tuple[Pattern, ...]:
+def patterns_of(query: PgmrQuery) -> tuple[MentionPattern, ...]:
     """Return the patterns of a query that relate a placeholder of an entity with one of a relation.
 
     Those are left out that answers may match or not: in OPTIONAL, MINUS, FILTER and SERVICE, on one side of a UNION or
@@ -62,36 +63,17 @@ def patterns_of(query: PgmrQuery) -> tuple[Pattern, ...]:
 
         patterns_of(read_pgmr("SELECT ?x { ?x wdt:relation1 entity1 } ..."))  # (Pattern("entity1", "relation1", True),)
     """
-    where = read_sparql(query.sparql).query.where
-    found = dict.fromkeys(() if where is None else _patterns(where))
-    return tuple(one for one in found if {one.entity, one.relation} <= query.mentions.keys())
-
-
-def _patterns(group: Group) -> Iterator[Pattern]:
-    for element in group.elements:
-        if isinstance(element, Block):
-            for triple in element.triples:
-                yield from _of_path(triple.subject, triple.path, triple.object)
-        elif isinstance(element, Query) and element.where is not None:
-            yield from _patterns(element.where)
-        elif isinstance(element, Nested) and element.kind in _NEEDED:
-            yield from _patterns(element.groups[0])
-
-
-def _of_path(subject: Term | None, path: Path | Term, value: Term | None) -> Iterator[Pattern]:
-    if isinstance(path, Term):
-        namespace, relation = split_uri(path.value)
-        for entity, inverse, spaces in ((subject, False, _OF_SUBJECT), (value, True, _OF_OBJECT)):
-            if entity is not None and entity.kind == "iri" and path.kind == "iri" and namespace in spaces:
-                yield Pattern(split_uri(entity.value)[1], relation, inverse)
-    elif path.sign == "^":
-        yield from _of_path(value, path.parts[0], subject)
-    elif path.sign == "+":
-        yield from _of_path(subject, path.parts[0], value)
-    elif path.sign == "/":
-        # A step that may be left out says nothing of the ends, nor do those after it.
-        yield from _of_path(subject, path.parts[0], None)
-        yield from _of_path(None, path.parts[-1], value)
+    view, found = view_of(read_sparql(query.sparql)), dict[MentionPattern, None]()
+    for one in view.patterns:
+        property_ = iri_of(one.predicate)
+        if property_ is None or one.closure in ("*", "?") or any(g.kind not in _NEEDED for g in view.around(one.group)):
+            continue
+        namespace, relation = split_uri(property_)
+        for end, inverse, spaces in ((one.subject, False, _OF_SUBJECT), (one.object, True, _OF_OBJECT)):
+            entity = split_uri(iri_of(end) or "")[1]
+            if namespace in spaces and {entity, relation} <= query.mentions.keys():
+                found[MentionPattern(entity, relation, inverse)] = None
+    return tuple(found)
 
 
 Reading = tuple[str, bool]
@@ -187,7 +169,7 @@ class JointChoice:
     """
 
     def __init__(
-        self, feasible: Feasible, options: Mapping[str, Sequence[Option]], patterns: Sequence[Pattern]
+        self, feasible: Feasible, options: Mapping[str, Sequence[WeighedChoice]], patterns: Sequence[MentionPattern]
     ) -> None:
         self._feasible, self._options, self._patterns = feasible, options, patterns
         entities = [
@@ -199,7 +181,7 @@ class JointChoice:
         ]
         self._readings = feasible.readings(entities) if entities else {}
 
-    def best(self) -> dict[str, Choice]:
+    def best(self) -> dict[str, MentionChoice]:
         """Return the choice of each mention."""
         weighted = {name: self._weighted(some) for name, some in self._options.items()}
         bound = {name for pattern in self._patterns for name in (pattern.entity, pattern.relation)}
@@ -209,36 +191,36 @@ class JointChoice:
         chosen |= {name: option.choice for name, option in max(combinations, key=self._worth).items()}
         return {name: chosen[name] for name in self._options}
 
-    def matches(self, pattern: Pattern, chosen: Mapping[str, Choice]) -> bool:
+    def matches(self, pattern: MentionPattern, chosen: Mapping[str, MentionChoice]) -> bool:
         """Return whether a pattern matches a fact, or may match one that is not known."""
         return self._match(pattern, chosen[pattern.entity].entry.id, chosen[pattern.relation].entry.id)
 
-    def _worth(self, combination: Mapping[str, Option]) -> float:
+    def _worth(self, combination: Mapping[str, WeighedChoice]) -> float:
         ids = {name: option.choice.entry.id for name, option in combination.items()}
         matches = sum(self._match(one, ids[one.entity], ids[one.relation]) for one in self._patterns)
         return sum(option.weight for option in combination.values()) + MATCH * matches
 
-    def _match(self, pattern: Pattern, entity: str, relation: str) -> bool:
+    def _match(self, pattern: MentionPattern, entity: str, relation: str) -> bool:
         reading: Reading = (relation, pattern.inverse)
         return bool(self._readings[entity].get(reading)) or not self._feasible.is_known(reading)
 
-    def _weighted(self, options: Sequence[Option]) -> list[Option]:
+    def _weighted(self, options: Sequence[WeighedChoice]) -> list[WeighedChoice]:
         """Return options with more weight for those with more facts, in order."""
         facts = [sum(self._readings.get(option.choice.entry.id, {}).values()) for option in options]
         total = sum(facts)
         if len(options) < 2 or not total:
             return list(options)
         weighted = [
-            Option(option.choice, option.weight + FACTS * count / total)
+            WeighedChoice(option.choice, option.weight + FACTS * count / total)
             for option, count in zip(options, facts, strict=True)
         ]
         return sorted(weighted, key=lambda one: -one.weight)
 
 
-def _trimmed(options: Mapping[str, Sequence[Option]]) -> dict[str, list[Option]]:
+def _trimmed(options: Mapping[str, Sequence[WeighedChoice]]) -> dict[str, list[WeighedChoice]]:
     """Return options without those of least weight of the mentions that have most, until there are few combinations.
 
-    >>> options = [Option(None, weight) for weight in range(1000)]
+    >>> options = [WeighedChoice(None, weight) for weight in range(1000)]
     >>> [len(some) for some in _trimmed({"a": options, "b": options[:5]}).values()]
     [1000, 5]
     """
@@ -281,7 +263,7 @@ class MemoryResolver:
         least = memory.thresholds if tau is None else tau
         self._least_of = least if isinstance(least, Mapping) else dict.fromkeys(PAPER, least)
 
-    def resolve_query(self, query: PgmrQuery) -> Resolved | Refused:
+    def resolve_query(self, query: PgmrQuery) -> ResolvedMentions | Refused:
         """Return what the placeholders of a query stand for, or why it is refused.
 
         Raises QueryError if the query is not SPARQL, and as the memory does.
@@ -289,8 +271,8 @@ class MemoryResolver:
         return self.resolve_mentions(query.mentions, patterns_of(query) if self._feasible is not None else ())
 
     def resolve_mentions(
-        self, mentions: Mapping[str, Placeholder], patterns: Sequence[Pattern] = ()
-    ) -> Resolved | Refused:
+        self, mentions: Mapping[str, Placeholder], patterns: Sequence[MentionPattern] = ()
+    ) -> ResolvedMentions | Refused:
         """Return what mentions stand for, or why their query is refused. Mentions and patterns are by placeholder."""
         options = dict(zip(mentions, self._options(list(mentions.values())), strict=True))
         refusals = [
@@ -301,7 +283,7 @@ class MemoryResolver:
         options = {name: self._passing(some) for name, some in options.items()}
         patterns = [one for one in patterns if {one.entity, one.relation} <= options.keys()]
         if self._feasible is None:
-            return Resolved({name: some[0].choice for name, some in options.items()})
+            return ResolvedMentions({name: some[0].choice for name, some in options.items()})
         joint = JointChoice(self._feasible, options, patterns)
         chosen = joint.best()
         unmatched = [pattern for pattern in patterns if not joint.matches(pattern, chosen)]
@@ -312,7 +294,7 @@ class MemoryResolver:
             reason = f"<{entity.entry.text}> {says} <{relation.entry.label}>"
             return Refused(first.entity, entity, entity.similarity, reason)
         concerned = {name: [one for one in patterns if name in (one.entity, one.relation)] for name in chosen}
-        return Resolved(
+        return ResolvedMentions(
             {
                 name: replace(choice, feasible=not set(unmatched) & set(concerned[name]) if concerned[name] else None)
                 for name, choice in chosen.items()
@@ -327,12 +309,12 @@ class MemoryResolver:
             found.append(self._passing(options)[0].choice.entry.id if refused is None else Refusal(refused.reason))
         return found
 
-    def candidates(self, mention: Placeholder) -> list[Choice]:
+    def candidates(self, mention: Placeholder) -> list[MentionChoice]:
         """Return what a mention may mean, the likeliest first: whatever has its label, or else what is nearest."""
         (options,) = self._options([mention])
         return [option.choice for option in options]
 
-    def _options(self, mentions: Sequence[Placeholder]) -> list[list[Option]]:
+    def _options(self, mentions: Sequence[Placeholder]) -> list[list[WeighedChoice]]:
         """Return the candidates of each mention, those with most weight first."""
         options = [
             self._with_label(mention, entries)
@@ -341,16 +323,16 @@ class MemoryResolver:
         others = [at for at, some in enumerate(options) if not some]
         nearest = self._memory.nearest([mentions[at] for at in others], CANDIDATES) if others else []
         for at, some in zip(others, nearest, strict=True):
-            choices = [Choice(mentions[at], near.entry, near.similarity, "nearest") for near in some]
-            options[at] = [Option(choice, choice.similarity) for choice in choices]
+            choices = [MentionChoice(mentions[at], near.entry, near.similarity, "nearest") for near in some]
+            options[at] = [WeighedChoice(choice, choice.similarity) for choice in choices]
         return options
 
-    def _with_label(self, mention: Placeholder, entries: Sequence[Entry]) -> list[Option]:
+    def _with_label(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> list[WeighedChoice]:
         """Return the entries with a mention's label that it may mean."""
         if not self._ignore_case:
             entries = [one for one in entries if mention.label in (one.label, one.text)] or entries
         described = [one for one in entries if is_described(one, mention)]
-        by_id: dict[str, Entry] = {}
+        by_id: dict[str, MemoryEntry] = {}
         for one in sorted(described or entries, key=lambda one: one.is_alias):
             by_id.setdefault(one.id, one)
         chosen = list(by_id.values())[:NAMESAKES]
@@ -362,22 +344,22 @@ class MemoryResolver:
             how: How = "name" if described else "alias" if one.is_alias else "label"
             described_otherwise = bool(one.description) or len(chosen) > 1
             differs = how != "name" and mention.kind == "entity" and bool(mention.description) and described_otherwise
-            options.append(Option(Choice(mention, one, alike if differs else 1.0, how), alike))
+            options.append(WeighedChoice(MentionChoice(mention, one, alike if differs else 1.0, how), alike))
         return sorted(options, key=lambda one: -one.weight)
 
-    def _least(self, choice: Choice) -> float:
+    def _least(self, choice: MentionChoice) -> float:
         """Return the least similarity of such a choice. A label with the right description, or with none, has 1."""
         match: Match = choice.mention.kind if choice.how == "nearest" else "namesake"
         return self._least_of[match]
 
-    def _passes(self, choice: Choice) -> bool:
+    def _passes(self, choice: MentionChoice) -> bool:
         exact = choice.how != "nearest" and choice.similarity == 1
         return exact or choice.similarity >= self._least(choice)
 
-    def _passing(self, options: Sequence[Option]) -> list[Option]:
+    def _passing(self, options: Sequence[WeighedChoice]) -> list[WeighedChoice]:
         return [one for one in options if self._passes(one.choice)]
 
-    def _refusal(self, name: str, mention: Placeholder, options: Sequence[Option]) -> Refused | None:
+    def _refusal(self, name: str, mention: Placeholder, options: Sequence[WeighedChoice]) -> Refused | None:
         if self._passing(options):
             return None
         what, text = "entity" if mention.kind == "entity" else "property", mention_text(mention)

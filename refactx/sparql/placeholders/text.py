@@ -1,7 +1,7 @@
 """PGMR text: SPARQL with placeholders for URIs, and a mapping of these to mentions; written and read back.
 
 What stands for a URI is a kind, a label and a description. The mapping block, `entity1 = [ENT] Label [/ENT] Description`,
-has an entry a line or all on one. The protocols `Names` and `Resolver` name URIs, and find them.
+has an entry a line or all on one. The protocols `MentionNames` and `Resolver` name URIs, and find them.
 """
 
 import re
@@ -44,7 +44,7 @@ class Placeholder:
         return f"[{mark}] {self.label} [/{mark}] {self.description or ''}".rstrip()
 
 
-class Names(Protocol):
+class MentionNames(Protocol):
     """What entities and properties are called."""
 
     def mentions(self, ids: Sequence[str]) -> Mapping[str, Placeholder]:
@@ -67,7 +67,7 @@ class Resolver(Protocol):
         ...
 
 
-class RefusedError(QueryError):
+class MentionsRefusedError(QueryError):
     """A query that was refused, since some of its mentions have no id. `refusals`: why, by placeholder."""
 
     def __init__(self, mentions: Mapping[str, Placeholder], refusals: Mapping[str, Refusal]) -> None:
@@ -177,7 +177,7 @@ class PgmrQuery:
         found = dict(zip(self.mentions, resolver.resolve(list(self.mentions.values())), strict=True))
         refusals = {name: answer for name, answer in found.items() if isinstance(answer, Refusal)}
         if refusals:
-            raise RefusedError(self.mentions, refusals)
+            raise MentionsRefusedError(self.mentions, refusals)
         return self.with_ids({name: answer for name, answer in found.items() if isinstance(answer, str)})
 
     def with_ids(self, ids: Mapping[str, str]) -> str:
@@ -380,7 +380,7 @@ DEFAULT_STYLE = Style()
 LINE_END = "\n"
 
 
-def to_pgmr(sparql: str, names: Names, style: Style = DEFAULT_STYLE) -> str:
+def to_pgmr(sparql: str, names: MentionNames, style: Style = DEFAULT_STYLE) -> str:
     """Return a SPARQL query as PGMR text: with placeholders for its entities and properties, and what these are called.
 
         >>> print(to_pgmr("SELECT ?x { wd:Q1588 wdt:P1449 ?x }", IndexNames(index)))  # doctest: +SKIP
@@ -418,7 +418,7 @@ def to_pgmr(sparql: str, names: Names, style: Style = DEFAULT_STYLE) -> str:
     return f"{block}{' ' if style.one_line else LINE_END}{mapping}" if mapping else block
 
 
-def _mentions(terms: Sequence[Uri], names: Names) -> dict[str, Placeholder]:
+def _mentions(terms: Sequence[Uri], names: MentionNames) -> dict[str, Placeholder]:
     """Return the mentions of those URIs that have names, by their ids, in the order of the query.
 
     Raises QueryError for a placeholder, and for an id of Wikidata without a name, in lower case, or with the prefix of

@@ -40,8 +40,8 @@ from refactx.postgres.writing import make_schema
 from refactx.sparql.placeholders.entry import (
     PAPER,
     Encoder,
-    Entry,
     Match,
+    MemoryEntry,
     Near,
     folded_hash,
     has_label,
@@ -159,7 +159,7 @@ def _encode_missing(
     done = 0
     progress(done)
     for some in missing_batches(connection, memory, batch):
-        embeddings = checked_embeddings(encoder, [Entry("", one.label, one.description).text for one in some])
+        embeddings = checked_embeddings(encoder, [MemoryEntry("", one.label, one.description).text for one in some])
         store_embeddings(connection, memory, [one.entry for one in some], embeddings, vectors)
         done += len(some)
         progress(done)
@@ -199,7 +199,7 @@ class VectorMemory:
         """Those of the paper."""
         return PAPER
 
-    def exact(self, mentions: Sequence[Placeholder]) -> list[list[Entry]]:
+    def exact(self, mentions: Sequence[Placeholder]) -> list[list[MemoryEntry]]:
         """Return the entries of each mention's kind that have its label, with one query."""
         hashes = {folded_hash(key) for mention in mentions for key in label_keys(mention)}
         rows = self._database.retry(
@@ -249,7 +249,7 @@ class VectorMemory:
             self.record.index,
         )
 
-    def similarities(self, mention: Placeholder, entries: Sequence[Entry]) -> list[float]:
+    def similarities(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> list[float]:
         """Return the cosines of a mention's embedding with those of entries' labels and descriptions."""
         if not entries:
             return []
@@ -268,7 +268,7 @@ class VectorMemory:
         of_aliases, found = iter(cosines(embedding, encoded)), {ids[number]: alike for number, alike in rows.items()}
         return [next(of_aliases) if one.is_alias else found.get(one.id, 0.0) for one in entries]
 
-    def _entries(self, rows: Sequence[EntryRow]) -> list[Entry]:
+    def _entries(self, rows: Sequence[EntryRow]) -> list[MemoryEntry]:
         ids = self._index.ids_of_numbers({row.number for row in rows})
         return [entry_of_row(row, ids) for row in rows]
 
@@ -294,8 +294,8 @@ def check_encoder(record: MemoryRecord, encoder: Encoder) -> None:
         )
 
 
-def entry_of_row(row: EntryRow, ids: Mapping[int, str]) -> Entry:
+def entry_of_row(row: EntryRow, ids: Mapping[int, str]) -> MemoryEntry:
     """Return an entry, given ids by number; one of an id that is none of Wikidata's, and that the index has no more, has
     the id ""."""
     kind: Kind = "relation" if is_property(row.number) else "entity"
-    return Entry(ids.get(row.number, ""), row.label, row.description, row.is_alias, kind)
+    return MemoryEntry(ids.get(row.number, ""), row.label, row.description, row.is_alias, kind)

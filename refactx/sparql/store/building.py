@@ -264,7 +264,7 @@ class CannotFollowError(Exception):
 
 
 @dataclass(slots=True)
-class Delta:
+class StoreDelta:
     """Triples to add to a store, and triples to remove from it; and the odd dates of those (`Triples.odd_dates`)."""
 
     added: set[Quad] = field(default_factory=set)
@@ -272,7 +272,7 @@ class Delta:
     odd_dates: dict[str, str] = field(default_factory=dict)
 
 
-def delta_since(before: IndexVersion, index: Index, store: Store) -> Delta:
+def delta_since(before: IndexVersion, index: Index, store: Store) -> StoreDelta:
     """Return what brings a store from an earlier mark of its index to the index's snapshot.
 
     `store` is only read. Memory holds the changed facts. Raises CannotFollowError, IndexNotFoundError if the index is
@@ -291,12 +291,12 @@ class _Differences:
         self._triples: Triples = triples_of(index, lambda names: self._find(self._snapshot.name_tables, names))
         self._facts = TreeFacts(index)
 
-    def find(self) -> Delta:
+    def find(self) -> StoreDelta:
         changed = sum(tree.facts for _, tree in self._segments)
         if changed > max(SMALL, self._index.facts // _PART):
             raise CannotFollowError(f"{changed:,} facts have changed, of {self._index.facts:,}")
         new = self._new_names()
-        delta, described = Delta(), set[str]()
+        delta, described = StoreDelta(), set[str]()
         for sign, facts in self._changed_facts():
             found = [triple for triple in self._triples.of(facts) if triple is not None]
             described |= {fact.subject for fact in facts if fact.predicate in DESCRIPTIONS}
@@ -314,7 +314,7 @@ class _Differences:
             if label not in delta.added and not self._is_used(own(name), {*delta.removed, label})
         }
         self._label(new, described, delta)
-        return Delta(
+        return StoreDelta(
             {triple for triple in delta.added if triple not in self._store},
             {triple for triple in delta.removed if triple in self._store},
             self._triples.odd_dates,
@@ -359,7 +359,7 @@ class _Differences:
         kinds = self._index.ids_of([name]) if name is not None else {}
         return name not in kinds or kinds[name].object_kind in ("entity", "mixed")
 
-    def _label(self, new: Mapping[str, Named], described: set[str], delta: Delta) -> None:
+    def _label(self, new: Mapping[str, Named], described: set[str], delta: StoreDelta) -> None:
         """Label new names, and again those whose descriptions have changed: a label is a name without these."""
         named = {**self._find(self._snapshot.name_tables, described), **new}
         descriptions = self._descriptions([name for name in named if name.endswith(")")])
@@ -477,7 +477,7 @@ def _update_at(path: Path, folder: StoreFolder, store: FactStore, index: Index) 
         before = _moved(store.mark.index, index)
         snapshot = index.snapshot
         try:
-            delta = Delta() if before == snapshot.mark else delta_since(before, index, store.oxigraph)
+            delta = StoreDelta() if before == snapshot.mark else delta_since(before, index, store.oxigraph)
         except IndexNotFoundError:  # the index was compacted while it was read, or another server answers
             if index.snapshot is snapshot and not index.refresh() and index.snapshot is snapshot:
                 raise
@@ -524,7 +524,9 @@ def _moved(mark: IndexVersion, index: Index) -> IndexVersion:
     return mark
 
 
-def _write(path: Path, store: FactStore, mark: IndexVersion, index: Index, delta: Delta) -> tuple[int, dict[str, str]]:
+def _write(
+    path: Path, store: FactStore, mark: IndexVersion, index: Index, delta: StoreDelta
+) -> tuple[int, dict[str, str]]:
     """Write the next version of a store. Return the number of its triples, and its odd dates."""
     if path.exists():
         rmtree(path)

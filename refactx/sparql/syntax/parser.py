@@ -20,7 +20,20 @@ from refactx.iris import XSD
 from refactx.sparql.syntax import tree
 from refactx.sparql.syntax.prologue import Prologue
 from refactx.sparql.syntax.tokens import Span, Token, line_and_column, plain_query, text_of, tokens_of
-from refactx.sparql.syntax.tree import RDF, Block, Call, Group, Named, Nested, Order, Path, Query, Term, Triple, Values
+from refactx.sparql.syntax.tree import (
+    RDF,
+    Block,
+    Call,
+    Group,
+    NamedExpression,
+    Nested,
+    OrderKey,
+    Path,
+    QueryTree,
+    Term,
+    TriplePattern,
+    Values,
+)
 from refactx.walks.language import QueryError
 
 if TYPE_CHECKING:
@@ -45,12 +58,12 @@ class ParseError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedQuery:
     """A query that was read: its tokens, its declarations and its tree."""
 
     tokens: Sequence[Token]
     prologue: Prologue
-    query: Query
+    query: QueryTree
 
     def text(self, span: Span) -> str:
         """Return the text of a part."""
@@ -61,7 +74,7 @@ class Parsed:
         return self.tokens[term.span[1] - 1]
 
 
-def parse(tokens: Sequence[Token]) -> Parsed:
+def parse(tokens: Sequence[Token]) -> ParsedQuery:
     """Return the tree of a query, given its tokens. Raises ParseError if it is not of the grammar.
 
     >>> parsed = parse(tokens_of("SELECT ?x { <Ann Lee> <child>/<child> ?x ; <age> ?a FILTER(?a < 3) }"))
@@ -83,7 +96,7 @@ def parse(tokens: Sequence[Token]) -> Parsed:
         query = reader.feed_token(_Leaf(_END, (at, at)))  # type: ignore[arg-type]
     except UnexpectedToken:
         raise ParseError(at) from None
-    return Parsed(tokens, prologue, query)
+    return ParsedQuery(tokens, prologue, query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +107,7 @@ class Cursor:
     wants: Literal["path", "object", "term"] = "term"
     subject: Term | None = None
     path: Path | Term | None = None
-    triples: tuple[Triple, ...] = ()
+    triples: tuple[TriplePattern, ...] = ()
 
 
 def cursor_of(tokens: Sequence[Token]) -> Cursor:
@@ -134,7 +147,7 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def read_sparql(text: str) -> Parsed:
+def read_sparql(text: str) -> ParsedQuery:
     """Return the tree of a query in SPARQL, without labels.
 
     Raises QueryError, with line and column, if it is not SPARQL, has a prefix that is neither declared nor known, or is
@@ -305,7 +318,7 @@ def _node(make: Callable[..., Any]) -> Callable[[list[Any]], Any]:
 
 _RULES |= {name: _piece(name) for name in ("arguments", "properties", "property", "row", "having", "order_by")}
 _RULES |= {
-    "named": _node(Named),
+    "named": _node(NamedExpression),
     "filter": _node(tree.Filter),
     "bind": _node(tree.Bind),
     "group": lambda children: Group(tuple(_parts(children)), span=_span(children)),
@@ -313,7 +326,7 @@ _RULES |= {
     "limit": lambda children: _Piece("limit", children[1].value, _span(children)),
     "offset": lambda children: _Piece("offset", children[1].value, _span(children)),
     "dataset": lambda children: _Piece("dataset", (children[-1].value, len(children) == 3), _span(children)),
-    "order": lambda children: Order(_parts(children)[0], _has(children, "DESC"), span=_span(children)),
+    "order": lambda children: OrderKey(_parts(children)[0], _has(children, "DESC"), span=_span(children)),
     "verb": lambda children: _Piece("verb", _parts(children)[0], _span(children)),
     "joined": lambda children: Path(children[1].text, tuple(_parts(children)), span=_span(children)),
     "closure": lambda children: Path(children[1].text, tuple(_parts(children)), span=_span(children)),
@@ -323,10 +336,10 @@ _RULES |= {
 
 
 @_rule
-def _query(children: list[Any]) -> Query:
-    found, selected, datasets = dict[str, Any](), list[Named](), list[tuple[Term, bool]]()
+def _query(children: list[Any]) -> QueryTree:
+    found, selected, datasets = dict[str, Any](), list[NamedExpression](), list[tuple[Term, bool]]()
     for part in _parts(children):
-        if isinstance(part, (Term, Named)):
+        if isinstance(part, (Term, NamedExpression)):
             selected.append(_named(part))
         elif isinstance(part, (Group, Values)):
             found["where" if isinstance(part, Group) else "values"] = part
@@ -341,11 +354,11 @@ def _query(children: list[Any]) -> Query:
         found["where"] = Group((Block(triples, span=span),) if triples else (), span=span)
     start = found["where"].span[1] if "where" in found else span[1]
     found |= {"selected": tuple(selected), "datasets": tuple(datasets), "after": (start, span[1])}
-    return Query(form, modifier=modifier, span=span, **found)  # type: ignore[arg-type]
+    return QueryTree(form, modifier=modifier, span=span, **found)  # type: ignore[arg-type]
 
 
-def _named(part: Any) -> Named:
-    return part if isinstance(part, Named) else Named(part, span=part.span)
+def _named(part: Any) -> NamedExpression:
+    return part if isinstance(part, NamedExpression) else NamedExpression(part, span=part.span)
 
 
 @_rule
@@ -392,12 +405,12 @@ def _subject(children: list[Any]) -> _Piece:
     return part if isinstance(part, _Piece) else _Piece("subject", (part, ()), part.span)
 
 
-def _said_of(subject: Term, properties: _Piece) -> Iterator[Triple]:
+def _said_of(subject: Term, properties: _Piece) -> Iterator[TriplePattern]:
     for piece in properties.value:
         verb, *objects = piece.value
         for one in objects:
             term, within = one.value if isinstance(one, _Piece) else (one, ())
-            yield Triple(subject, verb.value, term)
+            yield TriplePattern(subject, verb.value, term)
             yield from within
 
 
@@ -410,12 +423,12 @@ def _blank_node(children: list[Any]) -> _Piece:
 
 @_rule
 def _collection(children: list[Any]) -> _Piece:
-    span, parts, triples = _span(children), _parts(children), list[Triple]()
+    span, parts, triples = _span(children), _parts(children), list[TriplePattern]()
     cells = [Term("blank", f"({span[0]}.{number}", span=span) for number in range(len(parts))]
     first, rest = (Term("iri", RDF + name, span=(span[0], span[0])) for name in ("first", "rest"))
     for cell, part, after in zip(cells, parts, [*cells[1:], Term("iri", RDF + "nil", span=span)], strict=True):
         term, within = part.value if isinstance(part, _Piece) else (part, ())
-        triples += [Triple(cell, first, term), *within, Triple(cell, rest, after)]
+        triples += [TriplePattern(cell, first, term), *within, TriplePattern(cell, rest, after)]
     return _Piece("subject", (cells[0], tuple(triples)), span)
 
 

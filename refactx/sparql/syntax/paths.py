@@ -8,9 +8,9 @@ among; that is the same join. Triples with a known subject or object look better
 
 from collections.abc import Iterator, Sequence
 
-from refactx.sparql.syntax.parser import Parsed, ParseError, parse
+from refactx.sparql.syntax.parser import ParsedQuery, ParseError, parse
 from refactx.sparql.syntax.tokens import text_of, tokens_of
-from refactx.sparql.syntax.tree import Block, Element, Filter, Group, Path, Term, Triple, nodes, path_text
+from refactx.sparql.syntax.tree import Block, Element, Filter, Group, Path, Term, TriplePattern, nodes, path_text
 
 _CLOSURES = ("*", "+")
 
@@ -48,7 +48,7 @@ def _runs(elements: Sequence[Element]) -> Iterator[list[Block]]:
     yield run
 
 
-def _rewritten(parsed: Parsed, run: Sequence[Block]) -> dict[int, str]:
+def _rewritten(parsed: ParsedQuery, run: Sequence[Block]) -> dict[int, str]:
     """Return other texts for tokens of a run of triples, with its paths from known ends at the beginning."""
     first, texts = list[str](), dict[int, str]()
     for block in run:
@@ -71,7 +71,7 @@ def _rewritten(parsed: Parsed, run: Sequence[Block]) -> dict[int, str]:
     return texts
 
 
-def _from_end(parsed: Parsed, triple: Triple) -> str:
+def _from_end(parsed: ParsedQuery, triple: TriplePattern) -> str:
     """Return a triple as one that begins with its known end, if one end is known, and its path a sequence with `*` or `+`;
     otherwise nothing."""
     known = [term.kind in ("iri", "literal") for term in (triple.subject, triple.object)]

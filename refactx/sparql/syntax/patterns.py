@@ -27,7 +27,7 @@ class _OtherPart(Exception):  # noqa: N818  # the reason for None
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class PatternTerm:
     """A variable, an entity by its id, or a literal by its text: one of these."""
 
     variable: str | None = None
@@ -36,7 +36,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PropertyStep:
     """A step along a property, or against it (`inverse`). `others`: properties that may be read the other way too."""
 
     iri: str
@@ -44,7 +44,7 @@ class Step:
     closure: Closure = ""
     others: tuple[str, ...] = ()
 
-    def reversed(self) -> "Step":
+    def reversed(self) -> "PropertyStep":
         return replace(self, inverse=not self.inverse)
 
 
@@ -52,9 +52,9 @@ class Step:
 class Edge:
     """A triple: steps from a subject to an object. `position`: of the pattern in the query."""
 
-    subject: Term
-    steps: tuple[Step, ...]
-    object: Term
+    subject: PatternTerm
+    steps: tuple[PropertyStep, ...]
+    object: PatternTerm
     position: int
 
     @property
@@ -64,13 +64,13 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class TermComparison:
     """A comparison of a term. `sign`: `=`, `<`, `>`, `is`, `starts with` or `contains`; for days also `<=` and `>=`.
 
     `is_text`: whether text is compared, or a label.
     """
 
-    term: Term
+    term: PatternTerm
     sign: str
     position: int
     value: str = ""
@@ -80,7 +80,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SortKey:
     """What is sorted by: a variable, or how many values it has; `distinct`: each of them counts once."""
 
     variable: str
@@ -101,10 +101,10 @@ class Patterns:
     distinct: bool = False
     has_labels: bool = False
     iris: list[tuple[str, str | None]] = field(default_factory=list)
-    order: Order | None = None
+    order: SortKey | None = None
     limit: int | None = None
     edges: list[Edge] = field(default_factory=list)
-    conditions: list[Condition] = field(default_factory=list)
+    conditions: list[TermComparison] = field(default_factory=list)
 
     @property
     def says_no_more_of_iris(self) -> bool:
@@ -151,17 +151,17 @@ def read_patterns(text: str) -> Patterns | None:
         inverse=False, closure='', others=()),), object=Term(variable='x', id=None, text=None), position=0)]
     """
     try:
-        return _Reader(read_sparql(text).query).patterns
+        return _PatternReader(read_sparql(text).query).patterns
     except _OtherPart:
         return None
 
 
-class _Reader:
+class _PatternReader:
     """Reads the patterns of a query."""
 
-    def __init__(self, query: tree.Query) -> None:
+    def __init__(self, query: tree.QueryTree) -> None:
         self.patterns = Patterns(ask=query.form == "ASK")
-        self._labels: dict[str, Term] = {}  # variables of labels, and whose they are
+        self._labels: dict[str, PatternTerm] = {}  # variables of labels, and whose they are
         if query.form not in ("ASK", "SELECT") or query.datasets or query.having or query.values or query.where is None:
             raise _OtherPart
         elements = list(enumerate(query.where.elements))
@@ -177,7 +177,7 @@ class _Reader:
         if not self.patterns.ask:
             self._select(query)
 
-    def _triples(self, triples: Sequence[tree.Triple], number: int) -> None:
+    def _triples(self, triples: Sequence[tree.TriplePattern], number: int) -> None:
         for position, triple in enumerate(triples, 1000 * number):
             if isinstance(triple.path, tree.Term) and triple.path.value == _LABEL:
                 self._label(_term_of(triple.subject), triple.object, position)
@@ -185,12 +185,12 @@ class _Reader:
                 steps = tuple(_steps_of(triple.path))
                 self.patterns.edges.append(Edge(_term_of(triple.subject), steps, _term_of(triple.object), position))
 
-    def _label(self, entity: Term, label: tree.Term, position: int) -> None:
+    def _label(self, entity: PatternTerm, label: tree.Term, position: int) -> None:
         if label.kind == "variable":
             if self._labels.setdefault(label.value, entity) != entity:
                 raise _OtherPart
         else:
-            condition = Condition(term=entity, sign="=", value=label.value, position=position, is_text=True)
+            condition = TermComparison(term=entity, sign="=", value=label.value, position=position, is_text=True)
             self.patterns.conditions.append(condition)
 
     def _condition(self, expression: Expression, position: int) -> None:
@@ -229,7 +229,7 @@ class _Reader:
             raise _OtherPart
 
     def _relation(self, left: Expression, sign: str, right: Expression, position: int) -> None:
-        add = functools.partial(Condition, position=position)
+        add = functools.partial(TermComparison, position=position)
         if not isinstance(right, tree.Term):
             raise _OtherPart
         if right.kind == "iri" and sign == "=":
@@ -265,9 +265,11 @@ class _Reader:
             argument = _bare(argument.arguments[0])
         term = _term_of(argument)
         term = self._labels.get(term.variable or "", term)
-        self.patterns.conditions.append(Condition(term=term, sign=sign, value=value, position=position, is_text=True))
+        self.patterns.conditions.append(
+            TermComparison(term=term, sign=sign, value=value, position=position, is_text=True)
+        )
 
-    def _select(self, query: tree.Query) -> None:
+    def _select(self, query: tree.QueryTree) -> None:
         terms = [term for edge in self.patterns.edges for term in (edge.subject, edge.object)]
         variables = list(dict.fromkeys(term.variable for term in terms if term.variable is not None))
         names = {one.variable.value: _bare(one.expression) for one in query.selected if one.variable is not None}
@@ -298,7 +300,7 @@ class _Reader:
             raise _OtherPart
         self.patterns.asked, self.patterns.order, self.patterns.has_labels = asked[0], order, bool(self._labels)
 
-    def _order(self, query: tree.Query, names: dict[str, Expression]) -> Order | None:
+    def _order(self, query: tree.QueryTree, names: dict[str, Expression]) -> SortKey | None:
         if query.offset is not None and _integer_of(query.offset) != 0:
             raise _OtherPart
         self.patterns.limit = None if query.limit is None else _integer_of(query.limit)
@@ -313,7 +315,7 @@ class _Reader:
         counted = _counted(key)
         if counted == "*" or (counted is None and not _is(key, "variable")):
             raise _OtherPart
-        return Order(counted or _variable(key), query.order_by[0].descending, counted is not None, _is_distinct(key))
+        return SortKey(counted or _variable(key), query.order_by[0].descending, counted is not None, _is_distinct(key))
 
 
 def _iri_or_same(parts: Sequence[Expression]) -> tuple[str, str]:
@@ -359,14 +361,14 @@ def _conjunction(expression: Expression) -> Iterator[Expression]:
         yield expression
 
 
-def _term_of(node: Expression) -> Term:
+def _term_of(node: Expression) -> PatternTerm:
     if isinstance(node, tree.Term):
         if node.kind == "variable":
-            return Term(variable=node.value)
+            return PatternTerm(variable=node.value)
         if node.kind == "literal":
-            return Term(text=_text_of(node))
+            return PatternTerm(text=_text_of(node))
         if node.kind == "iri":
-            return Term(id=id_of_entity(node.value))
+            return PatternTerm(id=id_of_entity(node.value))
     raise _OtherPart
 
 
@@ -384,16 +386,16 @@ def _text_of(literal: tree.Term) -> str:
     return text
 
 
-def _steps_of(path: Path | tree.Term, closure: Closure = "") -> Iterator[Step]:
+def _steps_of(path: Path | tree.Term, closure: Closure = "") -> Iterator[PropertyStep]:
     """Yield the steps of a path from subject to object."""
     if isinstance(path, tree.Term):
         if path.kind != "iri":
             raise _OtherPart
-        yield Step(path.value, closure=closure)
+        yield PropertyStep(path.value, closure=closure)
     elif path.sign == "^":
         yield from (step.reversed() for step in reversed(list(_steps_of(path.parts[0], closure))))
     elif path.sign == "/" and not closure:
-        found = list[Step]()
+        found = list[PropertyStep]()
         for step in (step for part in path.parts for step in _steps_of(part)):
             if step.others and step.closure == "*" and found and found[-1] == replace(step, closure=""):
                 found[-1] = replace(step, closure="+")  # as to_sparql writes it
@@ -408,7 +410,7 @@ def _steps_of(path: Path | tree.Term, closure: Closure = "") -> Iterator[Step]:
         raise _OtherPart
 
 
-def _step_of_several(paths: Sequence[Path | tree.Term], closure: Closure) -> Step:
+def _step_of_several(paths: Sequence[Path | tree.Term], closure: Closure) -> PropertyStep:
     """Return the step over alternatives, of which one is a property, and all others are read the other way."""
     ways = [(p.parts[0], True) if isinstance(p, Path) and p.sign == "^" else (p, False) for p in paths]
     if not all(isinstance(iri, tree.Term) for iri, _ in ways):
@@ -416,9 +418,9 @@ def _step_of_several(paths: Sequence[Path | tree.Term], closure: Closure) -> Ste
     named = [(iri.value, inverse) for iri, inverse in ways if isinstance(iri, tree.Term)]
     onwards, back = ([iri for iri, inverse in named if inverse == sign] for sign in (False, True))
     if len(onwards) == 1 and back:
-        return Step(onwards[0], False, closure, tuple(sorted(set(back))))
+        return PropertyStep(onwards[0], False, closure, tuple(sorted(set(back))))
     if len(back) == 1 and onwards:
-        return Step(back[0], True, closure, tuple(sorted(set(onwards))))
+        return PropertyStep(back[0], True, closure, tuple(sorted(set(onwards))))
     raise _OtherPart
 
 

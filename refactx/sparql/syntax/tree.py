@@ -60,7 +60,7 @@ def path_text(path: Path | Term, text: Callable[[Span], str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Triple:
+class TriplePattern:
     """A triple. Those of a collection have an empty span in place of their path."""
 
     subject: Term
@@ -95,7 +95,7 @@ Expression: TypeAlias = Call | Term
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedExpression:
     """An expression of SELECT or GROUP BY, and the variable that it is called, if any; a variable alone is an expression."""
 
     expression: Expression
@@ -104,7 +104,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class OrderKey:
     """A key of ORDER BY."""
 
     expression: Expression
@@ -117,11 +117,11 @@ class Block:
     """The triples of one subject, with those within brackets."""
 
     kind: ClassVar = "triples"
-    triples: tuple[Triple, ...]
+    triples: tuple[TriplePattern, ...]
     span: Span = field(default=(0, 0), compare=False, kw_only=True)
 
     @property
-    def own(self) -> tuple[Triple, ...]:
+    def own(self) -> tuple[TriplePattern, ...]:
         """The triples of the subject itself."""
         return tuple(one for one in self.triples if not one.is_within)
 
@@ -176,7 +176,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class QueryTree:
     """A query, or (`kind`) a SELECT within one.
 
     `selected`: what SELECT shows, or DESCRIBE describes; empty for `*`; `template`: the triples of CONSTRUCT; `datasets`:
@@ -188,12 +188,12 @@ class Query:
     form: Literal["SELECT", "ASK", "CONSTRUCT", "DESCRIBE"]
     where: Group | None = None
     modifier: Literal["", "DISTINCT", "REDUCED"] = ""
-    selected: tuple[Named, ...] = ()
-    template: tuple[Triple, ...] = ()
+    selected: tuple[NamedExpression, ...] = ()
+    template: tuple[TriplePattern, ...] = ()
     datasets: tuple[tuple[Term, bool], ...] = ()
-    group_by: tuple[Named, ...] = ()
+    group_by: tuple[NamedExpression, ...] = ()
     having: tuple[Expression, ...] = ()
-    order_by: tuple[Order, ...] = ()
+    order_by: tuple[OrderKey, ...] = ()
     limit: Term | None = None
     offset: Term | None = None
     values: Values | None = None
@@ -201,7 +201,7 @@ class Query:
     span: Span = field(default=(0, 0), compare=False, kw_only=True)
 
 
-Element: TypeAlias = Block | Filter | Bind | Values | Nested | Query
+Element: TypeAlias = Block | Filter | Bind | Values | Nested | QueryTree
 
 
 def nodes(tree: Any) -> Iterator[Any]:
@@ -218,7 +218,21 @@ def nodes(tree: Any) -> Iterator[Any]:
 
 _FIELDS = {
     node: tuple(one.name for one in fields(node) if one.compare)
-    for node in (Term, Path, Triple, Call, Named, Order, Block, Filter, Bind, Values, Nested, Group, Query)
+    for node in (
+        Term,
+        Path,
+        TriplePattern,
+        Call,
+        NamedExpression,
+        OrderKey,
+        Block,
+        Filter,
+        Bind,
+        Values,
+        Nested,
+        Group,
+        QueryTree,
+    )
 }
 
 
@@ -253,14 +267,14 @@ def depth_of(tree: Any, most: int) -> int:
     return deepest
 
 
-def triples_of(tree: Any) -> Iterator[Triple]:
+def triples_of(tree: Any) -> Iterator[TriplePattern]:
     """Yield all triples of a tree, also those in expressions."""
-    return (node for node in nodes(tree) if isinstance(node, Triple))
+    return (node for node in nodes(tree) if isinstance(node, TriplePattern))
 
 
 def groups_of(element: Element) -> tuple[Group, ...]:
     """Return the groups that an element has."""
-    if isinstance(element, Query):
+    if isinstance(element, QueryTree):
         return () if element.where is None else (element.where,)
     return element.groups if isinstance(element, Nested) else ()
 

@@ -5,7 +5,7 @@ The Wikidata Query Service runs Blazegraph, which has more than SPARQL. On the s
 | in the query | becomes |
 |---|---|
 | `SERVICE wikibase:label { ... }` | a BIND at the end of the group for each of its variables, by a function |
-| `hint:Query hint:optimizer "None"` | nothing |
+| `hint:QueryTree hint:optimizer "None"` | nothing |
 | `HAVING(?n > 1)`, of a name that SELECT gives | that with the expression in place of the name |
 | `geof:distance`, `geof:latitude`, `geof:longitude`, `geof:globe` | functions of this module |
 
@@ -34,7 +34,7 @@ from refactx.sparql.syntax.tree import (
     Filter,
     Group,
     Nested,
-    Query,
+    QueryTree,
     Term,
     groups_of,
     nodes,
@@ -109,14 +109,14 @@ class _Rewriter:
         self.texts: dict[int, str] = {}
         self.labels, self.hints = False, dict[str, None]()
 
-    def rewrite(self, query: Query) -> None:
+    def rewrite(self, query: QueryTree) -> None:
         shown = (query.selected, query.group_by, query.having, query.order_by)
         self._name_in_having(query)
         wanted = [node.value for node in nodes(shown) if isinstance(node, Term) and node.kind == "variable"]
         if query.where is not None:
             self._group(query.where, list(dict.fromkeys(wanted)))
 
-    def _name_in_having(self, query: Query) -> None:
+    def _name_in_having(self, query: QueryTree) -> None:
         """Write expressions in place of the names that SELECT gives them, which have no value yet in HAVING."""
         given = dict[str, str]()
 
@@ -141,7 +141,7 @@ class _Rewriter:
             if isinstance(element, Nested) and element.name is not None and element.name.value == _SERVICE:
                 services.append(element)
                 continue
-            if isinstance(element, Query):
+            if isinstance(element, QueryTree):
                 self.rewrite(element)
             if isinstance(element, Block):
                 first, own = element.triples[0].subject, element.own
@@ -151,9 +151,9 @@ class _Rewriter:
                     self._remove(element.span)
                     continue
             bound |= _bound_by(element)
-            for inner in () if isinstance(element, Query) else groups_of(element):
+            for inner in () if isinstance(element, QueryTree) else groups_of(element):
                 bound |= self._group(inner, wanted)
-            for call in nodes(element) if not isinstance(element, (Nested, Query)) else ():
+            for call in nodes(element) if not isinstance(element, (Nested, QueryTree)) else ():
                 if isinstance(call, Call) and call.group is not None:
                     self._group(call.group, ())
         binds = ""
@@ -195,7 +195,7 @@ def _variables(expression: Expression) -> Iterator[Term]:
 
 def _bound_by(element: Element) -> set[str]:
     """Return the variables that an element of a group binds, without those of groups in it."""
-    if isinstance(element, Query):
+    if isinstance(element, QueryTree):
         shown = [one.variable or one.expression for one in element.selected]
         parts: Any = tuple(shown) or element.where
     else:

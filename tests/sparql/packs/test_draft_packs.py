@@ -28,7 +28,7 @@ from refactx.errors import InputError
 from refactx.sparql.engines import EndpointEngine, EngineError, Result, Rows, StoreEngine, UnreachableError, open_file
 from refactx.sparql.packs.draft import MakeOptions, make_pack, write_pack
 from refactx.sparql.packs.invented import engine_for
-from refactx.sparql.packs.pack import Example, built_in_packs, load_pack
+from refactx.sparql.packs.pack import PackExample, built_in_packs, load_pack
 from refactx.sparql.packs.survey import FoundTerm, Survey, survey
 from refactx.sparql.packs.validation import check_pack, validate
 
@@ -184,7 +184,7 @@ def test_whatever_things_are_called_a_pack_can_be_read(title: str, label: str, c
         label=None,
         notes=(),
     )
-    asked = Example(id="1", question=label, sparql="ASK { ?s ?p ?o }")
+    asked = PackExample(id="1", question=label, sparql="ASK { ?s ?p ?o }")
     with TemporaryDirectory() as name:
         write_pack(Path(name), label, found, [asked], title=title, place={}, languages=("en", "it"))
         pack = load_pack(name)

@@ -12,20 +12,20 @@ from pyoxigraph import NamedNode, Quad, QuerySolutions, Store
 
 from refactx.errors import InputError
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
-from refactx.sparql.packs.pack import Pack, Table, built_in_packs, load_pack, read_rules
-from refactx.sparql.packs.parsed import (
-    Call,
-    ParsedQuery,
+from refactx.sparql.engines.checking import view_query
+from refactx.sparql.packs.pack import Pack, PackTable, built_in_packs, load_pack, read_rules
+from refactx.sparql.packs.rules import Rule, SchemaTerm
+from refactx.sparql.packs.validation import check_pack
+from refactx.sparql.syntax.view import (
+    CallView,
+    QueryView,
     iri_of,
     literal,
-    parse,
     parts,
     parts_of_literal,
     text_of_literal,
     variables,
 )
-from refactx.sparql.packs.rules import Rule, SchemaTerm
-from refactx.sparql.packs.validation import check_pack
 
 ROOT = Path(__file__).parents[3]
 HEAD = 'version = 1\nname = "x"\n'
@@ -176,14 +176,14 @@ SCHEMA = {
 
 
 def rules_of(text: str) -> tuple[Rule, ...]:
-    return read_rules(Table("rules.toml", tomllib.loads(text)), PREFIXES, GRAPHS, SERVICES, {"P": None})
+    return read_rules(PackTable("rules.toml", tomllib.loads(text)), PREFIXES, GRAPHS, SERVICES, {"P": None})
 
 
 def found(check: str, body: str) -> list[str]:
     """The texts and hints of what a check finds in the patterns of a query."""
     [rule] = rules_of(f'[[rule]]\nid = "r"\ntext = "t"\n[[rule.check]]\n{check}')
     declared = "".join(f"PREFIX {name}: <{iri}> " for name, iri in PREFIXES.items())
-    findings = rule.findings(parse(f"{declared} SELECT * {{ {body} }}"), SCHEMA)
+    findings = rule.findings(view_query(f"{declared} SELECT * {{ {body} }}"), SCHEMA)
     return [f"{one.text} -> {one.hint}" for one in findings]
 
 
@@ -342,7 +342,7 @@ paths = st.recursive(
 triples = st.tuples(*map(st.sampled_from, (NODES, PROPERTIES, NODES)))
 
 
-def written(query: ParsedQuery, group: int = 0) -> str:
+def written(query: QueryView, group: int = 0) -> str:
     """The patterns of a group as SPARQL again: those of a union as its branches."""
     found = [pattern.text.replace("_:", "?_") for pattern in query.patterns if pattern.group == group]
     unions: dict[int | None, list[str]] = {}
@@ -362,16 +362,16 @@ def test_a_path_taken_apart_has_the_same_pairs(path: str, facts: list[tuple[str,
         assert isinstance(rows, QuerySolutions)
         return {(str(row["a"]), str(row["b"])) for row in rows}
 
-    assert pairs(written(parse(f"SELECT * {{ ?a {path} ?b }}"))) == pairs(f"?a {path} ?b")
+    assert pairs(written(view_query(f"SELECT * {{ ?a {path} ?b }}"))) == pairs(f"?a {path} ?b")
 
 
 def test_a_closure_over_several_steps_closes_each() -> None:
-    assert [p.text for p in parse("ASK { ?a (<p:1>/<p:2>)* ?b }").patterns] == ["?a <p:1>* _:1", "_:1 <p:2>* ?b"]
-    assert [p.text for p in parse("ASK { ?a !(<p:1>|<p:2>) ?b }").patterns] == ["?a !(<p:1>|<p:2>) ?b"]
+    assert [p.text for p in view_query("ASK { ?a (<p:1>/<p:2>)* ?b }").patterns] == ["?a <p:1>* _:1", "_:1 <p:2>* ?b"]
+    assert [p.text for p in view_query("ASK { ?a !(<p:1>|<p:2>) ?b }").patterns] == ["?a !(<p:1>|<p:2>) ?b"]
 
 
 def test_patterns_know_their_graph_and_service() -> None:
-    query = parse(
+    query = view_query(
         "SELECT * { ?a <p:1> ?b . GRAPH <g:1> { ?a <p:2> ?b SERVICE <s:1> { ?a <p:3> ?b GRAPH ?g { ?a <p:4> ?b } } } }"
     )
     places = {pattern.predicate: (pattern.graph, pattern.service) for pattern in query.patterns}
@@ -398,45 +398,47 @@ def test_patterns_know_their_graph_and_service() -> None:
     ],
 )
 def test_a_filter_sees_the_variables_of_its_group(body: str, seen: str) -> None:
-    query = parse(f"SELECT * {{ {body} }}")
+    query = view_query(f"SELECT * {{ {body} }}")
     [last] = [one for one in query.conditions if one.kind == "filter" and "?a" in variables(one.expression)]
     assert sorted(query.in_scope(last.group)) == seen.split()
 
 
 def test_what_is_excluded_does_not_have_to_match() -> None:
-    query = parse(
+    query = view_query(
         "ASK { ?a <p:1> ?b OPTIONAL { ?a <p:2> ?c } MINUS { ?a <p:3> ?c } FILTER NOT EXISTS { ?a <p:4> ?c } }"
     )
     assert [p.predicate for p in query.patterns if query.has_to_match(p.group)] == ["<p:1>", "<p:2>"]
 
 
 def test_expressions_are_calls() -> None:
-    query = parse(
+    query = view_query(
         "SELECT ?k (COUNT(DISTINCT ?a) AS ?n) { ?a <p:1> ?b BIND(IF(BOUND(?a), 1 + 2, <f:1>(?b)) AS ?k) "
         'FILTER(?a NOT IN (1, 2) || !REGEX(STR(?b), "x", "i")) } GROUP BY ?k HAVING(COUNT(*) > 1) ORDER BY DESC(?n)'
     )
     found = {one.kind: one for one in query.conditions}
-    assert found["select"].expression == Call("COUNT", ("?a",), distinct=True)
+    assert found["select"].expression == CallView("COUNT", ("?a",), distinct=True)
     assert found["select"].variable == "?n"
     assert found["group"].expression == "?k"
     assert found["bind"].variable == "?k"
-    assert {part.name for part in parts(found["filter"].expression) if isinstance(part, Call)} == {
+    assert {part.name for part in parts(found["filter"].expression) if isinstance(part, CallView)} == {
         "||", "!", "IN", "REGEX", "STR"
     }  # fmt: skip
-    assert {part.name for part in parts(found["bind"].expression) if isinstance(part, Call)} == {
+    assert {part.name for part in parts(found["bind"].expression) if isinstance(part, CallView)} == {
         "IF", "BOUND", "+", "<f:1>"
     }  # fmt: skip
 
 
 def test_names_have_their_prefix_and_bases_are_resolved() -> None:
-    query = parse("PREFIX ex: <http://e.org/> BASE <http://b.org/> ASK { ex:a wdt:P31 <c> . VALUES ?v { ex:d UNDEF } }")
+    query = view_query(
+        "PREFIX ex: <http://e.org/> BASE <http://b.org/> ASK { ex:a wdt:P31 <c> . VALUES ?v { ex:d UNDEF } }"
+    )
     assert query.names == (
         ("ex", "http://e.org/a"),
         ("wdt", "http://www.wikidata.org/prop/direct/P31"),
         ("ex", "http://e.org/d"),
     )
     assert "http://b.org/c" in query.iris
-    assert parse("ASK { ?x <p:1> 5 , '6'^^xsd:int }").iris == ("p:1", "http://www.w3.org/2001/XMLSchema#int")
+    assert view_query("ASK { ?x <p:1> 5 , '6'^^xsd:int }").iris == ("p:1", "http://www.w3.org/2001/XMLSchema#int")
     assert query.prefixes == {"ex": "http://e.org/"}
     assert query.data[0].rows == (("<http://e.org/d>",), (None,))
 
@@ -468,4 +470,4 @@ def test_terms_are_told_apart() -> None:
 )
 def test_what_is_no_query_is_refused(text: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        parse(text)
+        view_query(text)

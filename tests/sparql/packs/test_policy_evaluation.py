@@ -24,7 +24,7 @@ from refactx.errors import RefactxError
 from refactx.eval.execution import row_f1, run_query
 from refactx.eval.questions import read_queries
 from refactx.sparql.engines import EngineError, EngineTimeoutError, Result
-from refactx.sparql.placeholders.entry import Entry
+from refactx.sparql.placeholders.entry import MemoryEntry
 from refactx.sparql.placeholders.name_memory import NameMemory
 from refactx.sparql.placeholders.resolver import MemoryResolver
 from refactx.sparql.placeholders.text import Placeholder
@@ -307,7 +307,7 @@ def test_row_f1_is_that_of_the_best_columns(gold: list[Any], found: list[Any]) -
     st.integers(0, 3),
 )
 def test_a_near_duplicate_is_another_name_with_its_own_id(id_: str, label: str, number: int, seed: int) -> None:
-    entry = Entry(id_, label, "a thing")
+    entry = MemoryEntry(id_, label, "a thing")
     made = near_duplicate(entry, number, seed)
     assert made == near_duplicate(entry, number, seed)
     assert original_of(made.id) == id_ != made.id

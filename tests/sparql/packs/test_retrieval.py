@@ -16,7 +16,7 @@ from support.translate.word_encoder import WordEncoder
 
 from bench.packs.figures import gold_of, pattern_scores, retrieval_scores
 from refactx.errors import InputError
-from refactx.sparql.packs.pack import Example, Pack, Pattern, built_in_packs, load_pack
+from refactx.sparql.packs.pack import Pack, PackExample, QuestionPattern, built_in_packs, load_pack
 from refactx.sparql.packs.retrieval import (
     FEWEST,
     PatternDetector,
@@ -32,7 +32,7 @@ from refactx.sparql.packs.retrieval import (
 )
 
 
-def pack_of(*patterns: Pattern, threshold: float = 0.35) -> Pack:
+def pack_of(*patterns: QuestionPattern, threshold: float = 0.35) -> Pack:
     named = {one.name: one for one in patterns}
     return Pack(name="x", title="x", version=1, languages=("en",), base="", patterns=named, threshold=threshold)
 
@@ -111,31 +111,33 @@ def test_words_with_gaps_and_stems_are_found_as_by_hand(entry: list[str], words:
 
 
 def test_the_beginning_of_a_question() -> None:
-    pack = pack_of(Pattern(name="ASK", words={"en": ("^is",)}))
+    pack = pack_of(QuestionPattern(name="ASK", words={"en": ("^is",)}))
     assert [bool(detect(pack, question)) for question in ("Is it?", "¿Is it?", "What is it?")] == [True, True, False]
 
 
 def test_two_hints_are_enough_and_one_is_not() -> None:
-    pack = pack_of(Pattern(name="P", weight=0.8, hints={"en": ("red", "round")}))
+    pack = pack_of(QuestionPattern(name="P", weight=0.8, hints={"en": ("red", "round")}))
     assert detect(pack, "a red and red thing") == {}
     assert detect(pack, "a round, red thing") == {"P": pytest.approx(0.7 * 0.8)}
 
 
 def test_what_is_not_counted() -> None:
-    pack = pack_of(Pattern(name="P", words={"en": ("part of",)}, unless={"en": ("part of speech",)}))
+    pack = pack_of(QuestionPattern(name="P", words={"en": ("part of",)}, unless={"en": ("part of speech",)}))
     assert [bool(detect(pack, text)) for text in ("a part of a body", "its part of speech")] == [True, False]
 
 
 def test_implied_patterns_get_their_share_above_the_threshold() -> None:
-    one = Pattern(name="A", words={"en": ("a",)}, implies={"B": 0.5, "C": 0.2})
-    pack = pack_of(one, Pattern(name="B"), Pattern(name="C"))
+    one = QuestionPattern(name="A", words={"en": ("a",)}, implies={"B": 0.5, "C": 0.2})
+    pack = pack_of(one, QuestionPattern(name="B"), QuestionPattern(name="C"))
     found = PatternDetector(pack).explain("a")
     assert [(each.name, each.score, each.found) for each in found] == [("A", 1.0, ("a",)), ("B", 0.5, ("A",))]
 
 
 def test_an_encoder_finds_phrases_and_takes_nothing_from_words() -> None:
-    words = Pattern(name="W", weight=0.5, words={"en": ("emotion",)}, phrases={"en": ("quite another question",)})
-    pack = pack_of(words, Pattern(name="P", phrases={"en": ("who is like this",)}))
+    words = QuestionPattern(
+        name="W", weight=0.5, words={"en": ("emotion",)}, phrases={"en": ("quite another question",)}
+    )
+    pack = pack_of(words, QuestionPattern(name="P", phrases={"en": ("who is like this",)}))
     detector = PatternDetector(pack, WordEncoder())
     assert detector.detect("emotion") == {"W": 0.5}
     assert detector.detect("who is like this") == {"P": pytest.approx(0.6)}
@@ -181,12 +183,12 @@ def test_similarities_by_words_are_those_of_the_formula(question: str, questions
 
 def pack_with_examples(*questions: str) -> Pack:
     examples = [
-        Example(
+        PackExample(
             id=str(n), question=text, sparql="ASK {}", patterns={"ROUND": 1.0} if "round" in text else {"FLAT": 0.5}
         )
         for n, text in enumerate(questions)
     ]
-    patterns = {name: Pattern(name=name, words={"en": (name.lower(),)}) for name in ("ROUND", "FLAT")}
+    patterns = {name: QuestionPattern(name=name, words={"en": (name.lower(),)}) for name in ("ROUND", "FLAT")}
     return Pack(name="x", title="x", version=1, languages=("en",), base="", patterns=patterns, examples=tuple(examples))
 
 
@@ -217,7 +219,9 @@ def test_the_same_question_is_as_near_as_can_be(question: str, questions: list[s
 
 
 def test_all_questions_of_an_example_count_and_the_nearest_is_told() -> None:
-    example = Example(id="1", question="How many lemmas?", sparql="ASK {}", variants={"it": ("Quanti lemmi ci sono?",)})
+    example = PackExample(
+        id="1", question="How many lemmas?", sparql="ASK {}", variants={"it": ("Quanti lemmi ci sono?",)}
+    )
     pack = Pack(name="x", title="x", version=1, languages=("en", "it"), base="", examples=(example,))
     assert [Retriever(pack).retrieve(text)[0].question for text in ("quanti lemmi", "many lemmas")] == [
         "Quanti lemmi ci sono?",

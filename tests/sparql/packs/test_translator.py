@@ -10,7 +10,7 @@ from support.translate.kennel import CATS, DOGS, KENNEL, NONE, Down, Scripted, k
 
 from refactx.errors import InputError
 from refactx.sparql.engines import Result
-from refactx.sparql.packs.prompt import Task, tokens_in
+from refactx.sparql.packs.prompt import WritingTask, tokens_in
 from refactx.sparql.packs.translation import Attempt, Translation
 from refactx.sparql.packs.translator import EDGES, Bounds, TranslateOptions, Translator
 
@@ -108,7 +108,7 @@ def test_without_validation_the_first_query_is_the_result() -> None:
 
 def test_queries_can_be_written_in_another_way() -> None:
     class Cats:
-        def write(self, task: Task) -> Attempt:
+        def write(self, task: WritingTask) -> Attempt:
             return Attempt(text=CATS, sparql=CATS)
 
     found = Translator(KENNEL, writer=Cats(), engine=kennel_engine()).translate("Which cats are there?")

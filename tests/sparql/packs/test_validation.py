@@ -22,10 +22,10 @@ from refactx.sparql.engines import (
     StoreEngine,
 )
 from refactx.sparql.packs.invented import invented_engine
-from refactx.sparql.packs.pack import Example, Pack, load_pack
+from refactx.sparql.packs.pack import Pack, PackExample, load_pack
 from refactx.sparql.packs.prompt import with_prefixes
 from refactx.sparql.packs.rules import SchemaTerm
-from refactx.sparql.packs.validation import Question, Report, validate
+from refactx.sparql.packs.validation import QuestionCheck, ValidationReport, validate
 
 LIITA = load_pack("liita")
 HEAD = "".join(f"PREFIX {name}: <{iri}> " for name, iri in LIITA.prefixes.items())
@@ -188,11 +188,11 @@ def test_an_engine_that_is_down_is_no_problem_of_the_query() -> None:
 def test_any_text_has_a_report(noise: str, at: int) -> None:
     gold = LIITA.examples[11].sparql
     for text in (noise, gold[:at] + noise + gold[at:]):
-        assert isinstance(validate(text, LIITA), Report)
+        assert isinstance(validate(text, LIITA), ValidationReport)
 
 
 def test_threads_may_validate_at_once() -> None:
-    reports: list[Report] = []
+    reports: list[ValidationReport] = []
     threads = [
         threading.Thread(target=lambda one=one: reports.append(validate(one.sparql, LIITA)))
         for one in LIITA.examples[:6]
@@ -279,7 +279,7 @@ STAFF_PACK = Pack(
         )
     },
 )
-BOSS = Example(id="boss", question="Who is Bo Lind's boss?", sparql="SELECT ?x { id:2 :reportsTo ?x }")
+BOSS = PackExample(id="boss", question="Who is Bo Lind's boss?", sparql="SELECT ?x { id:2 :reportsTo ?x }")
 
 
 def staff() -> StoreEngine:
@@ -288,9 +288,9 @@ def staff() -> StoreEngine:
     return StoreEngine(store)
 
 
-def faults(question: str, query: str, engine: SparqlEngine | None = None, *examples: Example) -> list[str]:
+def faults(question: str, query: str, engine: SparqlEngine | None = None, *examples: PackExample) -> list[str]:
     query = with_prefixes(query, STAFF_PACK.prefixes | {"rdfs": "http://www.w3.org/2000/01/rdf-schema#"})
-    found = Question(question, STAFF_PACK, engine or staff(), examples).problems(query)
+    found = QuestionCheck(question, STAFF_PACK, engine or staff(), examples).problems(query)
     return [problem.text for problem in found]
 
 
@@ -351,7 +351,7 @@ def test_the_examples_of_packs_have_the_names_of_their_questions(name: str) -> N
     engine = invented_engine(pack)
     for example in pack.examples:
         for one in (engine, None):
-            found = Question(example.question, pack, one).problems(with_prefixes(example.sparql, pack.prefixes))
+            found = QuestionCheck(example.question, pack, one).problems(with_prefixes(example.sparql, pack.prefixes))
             assert list(found) == []
 
 

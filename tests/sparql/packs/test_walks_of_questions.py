@@ -19,10 +19,10 @@ from refactx.selection.mentions import Mentions
 from refactx.selection.query_lines import Candidate
 from refactx.sparql.engines import open_engine
 from refactx.sparql.packs.pack import load_pack
-from refactx.sparql.packs.prompt import Task
+from refactx.sparql.packs.prompt import WritingTask
 from refactx.sparql.packs.translation import Attempt
 from refactx.sparql.packs.translator import TranslateOptions, Translator
-from refactx.sparql.packs.validation import Report
+from refactx.sparql.packs.validation import ValidationReport
 from refactx.sparql.packs.writers import WalkWriter, query_behind
 from refactx.walks import TreeFacts, answer_query, read_line, write_line
 
@@ -173,8 +173,8 @@ def test_attempts_go_down_the_walks_until_one_has_rows_or_tells_too_little(store
         }
         choices = Choices(facts, **lines)
         writer, failed = WalkWriter(choices, facts, no_answer), list[Attempt]()
-        while (written := writer.write(Task(question="Whose child?", failed=failed))).text:
-            failed.append(replace(written, report=Report(count=0)))
+        while (written := writer.write(WritingTask(question="Whose child?", failed=failed))).text:
+            failed.append(replace(written, report=ValidationReport(count=0)))
         texts = [one.sparql or "" for one in failed]
         assert ["wd:Q4" in texts[0], "wd:Q5" in texts[1], len(texts), choices.asked] == [True, True, 2, 1]
         engine = open_engine(index, "store")

@@ -15,10 +15,10 @@ from refactx.errors import InputError
 from refactx.fact import Link, LinkedFact
 from refactx.index import Index
 from refactx.sparql.labels import ids_of
-from refactx.sparql.packs.prompt import Task, load_sparql_prompt, pgmr_in, query_in
+from refactx.sparql.packs.prompt import WritingTask, load_sparql_prompt, pgmr_in, query_in
 from refactx.sparql.packs.translation import Attempt
 from refactx.sparql.packs.writers import ids_within, make_writer, resolved, retriever_of
-from refactx.sparql.placeholders.entry import PAPER, Entry, Memory, Near
+from refactx.sparql.placeholders.entry import PAPER, Memory, MemoryEntry, Near
 from refactx.sparql.placeholders.name_memory import NameMemory
 from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver
 from refactx.sparql.placeholders.text import Placeholder, read_pgmr
@@ -35,7 +35,7 @@ def index(people: LivingIndex) -> Iterator[Index]:
         yield opened
 
 
-WHO = Task(question="Who?")
+WHO = WritingTask(question="Who?")
 
 
 def written_with_placeholders(index: Index, reply: str) -> Attempt:
@@ -93,7 +93,7 @@ class TestHarvest:
     def test_the_names_of_facts_are_given_and_resolved(self, index: Index) -> None:
         model = Scripted(BLOCK.format("Ann", "a poet", "child"))
         writer = make_writer("harvest", index, model=model, ask=lambda _: (CHILD_OF, SIZE))
-        written = writer.write(Task(question="Whom?"))
+        written = writer.write(WritingTask(question="Whom?"))
         assert written.sparql == "SELECT ?x { wd:Q1 wdt:P3 ?x }"
         said = model.asked[0][-1]["content"]
         for line in ("[REL] child [/REL]", "[REL] size [/REL]", "[ENT] Bob [/ENT]", "[ENT] Ann [/ENT] a poet"):
@@ -159,7 +159,7 @@ class TestBaselines:
 
     def test_rag_gives_the_names_that_stand_in_the_question(self, index: Index) -> None:
         model = Scripted("ASK { wd:Q3 wdt:P4 wd:Q5 }")
-        written = make_writer("rag", index, model=model).write(Task(question="Is Dan the spouse of Bobby?"))
+        written = make_writer("rag", index, model=model).write(WritingTask(question="Is Dan the spouse of Bobby?"))
         assert {one.id for one in written.given} >= {"Q5", "P4", "Q3"}
         assert {"Q5 = Dan", "P4 = spouse"} <= set(model.asked[0][-1]["content"].splitlines())
         assert written.made_up == ()
@@ -176,11 +176,11 @@ class Numbered:
             "relation": [f"P{n + 1}" for n in range(relations)],
         }
 
-    def exact(self, mentions: object) -> list[list[Entry]]:
+    def exact(self, mentions: object) -> list[list[MemoryEntry]]:
         raise AssertionError("whole questions are no labels")
 
     def nearest(self, mentions: list[Placeholder], count: int) -> list[list[Near]]:
-        return [[Near(Entry(id_, id_), 0.5) for id_ in self._ids[one.kind][:count]] for one in mentions]
+        return [[Near(MemoryEntry(id_, id_), 0.5) for id_ in self._ids[one.kind][:count]] for one in mentions]
 
     def similarities(self, mention: Placeholder, entries: object) -> list[float]:
         return []

@@ -12,7 +12,7 @@ from refactx.index.index import Index
 from refactx.index.open import open_index
 from refactx.ingest.selection import Selection
 from refactx.sparql.placeholders.index_names import IndexNames, IndexResolver, full_name, split_name
-from refactx.sparql.placeholders.text import Placeholder, Refusal, RefusedError, from_pgmr, to_pgmr
+from refactx.sparql.placeholders.text import MentionsRefusedError, Placeholder, Refusal, from_pgmr, to_pgmr
 
 NAMED = {
     "Q1": ("Ann", "a girl"),
@@ -114,7 +114,7 @@ def test_case_is_ignored_if_asked_and_a_name_in_its_case_is_preferred(index: Ind
 def test_a_query_is_refused_with_the_reason_of_each_placeholder(index: Index) -> None:
     text = to_pgmr("ASK { wd:Q2 wdt:P1 wd:Q4 }", IndexNames(index))
     assert from_pgmr(text, IndexResolver(index)) == "ASK { wd:Q2 wdt:P1 wd:Q4 }"
-    with pytest.raises(RefusedError) as error:
+    with pytest.raises(MentionsRefusedError) as error:
         from_pgmr(text.replace("a town (in Ohio)", "city").replace("child", "kid"), IndexResolver(index))
     assert list(error.value.refusals) == ["entity1", "relation1"]
     assert str(error.value).startswith("entity1 = [ENT] Ann [/ENT] city: 2 entities of the index are called <Ann>")

@@ -9,11 +9,11 @@ from support.memory.letters import LetterEncoder
 from bench.memory.experiments import MemoryWithout
 from refactx.index.index import Index
 from refactx.sparql.packs.writers import GivenNames
-from refactx.sparql.placeholders.entry import Entry, Memory, Refused, Resolved
+from refactx.sparql.placeholders.entry import Memory, MemoryEntry, Refused, ResolvedMentions
 from refactx.sparql.placeholders.index_names import IndexNames
 from refactx.sparql.placeholders.name_memory import NameMemory
 from refactx.sparql.placeholders.opening import open_memory
-from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver, Pattern, patterns_of
+from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver, MentionPattern, patterns_of
 from refactx.sparql.placeholders.text import Placeholder, Refusal, read_pgmr
 
 
@@ -30,8 +30,8 @@ def memory(index: Index, request: pytest.FixtureRequest) -> Memory:
     return open_memory(index, LetterEncoder()) if request.param == "vectors" else NameMemory(index)
 
 
-def ids(found: Resolved | Refused) -> dict[str, str]:
-    assert isinstance(found, Resolved), found
+def ids(found: ResolvedMentions | Refused) -> dict[str, str]:
+    assert isinstance(found, ResolvedMentions), found
     return found.ids
 
 
@@ -61,16 +61,16 @@ def test_facts_decide_where_nothing_describes(
 ) -> None:
     resolver = MemoryResolver(memory, feasible=FactFeasibility(index))
     mentions = {"e": Placeholder("entity", "Paris"), "r": Placeholder("relation", relation)}
-    found = resolver.resolve_mentions(mentions, [Pattern("e", "r", inverse)])
+    found = resolver.resolve_mentions(mentions, [MentionPattern("e", "r", inverse)])
     assert ids(found)["e"] == expected
-    assert isinstance(found, Resolved)
+    assert isinstance(found, ResolvedMentions)
     assert found.choices["e"].feasible
 
 
 def test_facts_decide_between_near_names(index: Index, memory: Memory) -> None:
     mentions = {"e": Placeholder("entity", "Tebas"), "r": Placeholder("relation", "nicknam")}
     resolver = MemoryResolver(memory, tau=0.0, feasible=FactFeasibility(index))
-    assert ids(resolver.resolve_mentions(mentions, [Pattern("e", "r")])) == {"e": "Q3", "r": "P1"}
+    assert ids(resolver.resolve_mentions(mentions, [MentionPattern("e", "r")])) == {"e": "Q3", "r": "P1"}
 
 
 def test_one_missing_name_refuses_the_whole_query(index: Index, memory: Memory) -> None:
@@ -104,8 +104,8 @@ def test_a_namesake_of_what_is_missing_is_refused(memory: Memory) -> None:
 
 def test_one_of_several_namesakes_is_not_meant_just_since_it_has_no_description() -> None:
     state, town, mention = (
-        Entry("Q1", "Egypt", "state in Africa"),
-        Entry("Q2", "Egypt"),
+        MemoryEntry("Q1", "Egypt", "state in Africa"),
+        MemoryEntry("Q2", "Egypt"),
         Placeholder("entity", "Egypt", "land"),
     )
     (refused,) = MemoryResolver(GivenNames([state, town]), tau=0.5).resolve([mention])
@@ -125,9 +125,9 @@ def test_thresholds_are_by_kind(memory: Memory) -> None:
 
 def test_a_pattern_that_matches_nothing_is_refused_if_it_must_match(index: Index, memory: Memory) -> None:
     mentions = {"e": Placeholder("entity", "Texas"), "r": Placeholder("relation", "spouse")}
-    for must, expected in ((False, Resolved), (True, Refused)):
+    for must, expected in ((False, ResolvedMentions), (True, Refused)):
         resolver = MemoryResolver(memory, feasible=FactFeasibility(index), must_match=must)
-        found = resolver.resolve_mentions(mentions, [Pattern("e", "r")])
+        found = resolver.resolve_mentions(mentions, [MentionPattern("e", "r")])
         assert isinstance(found, expected)
         if isinstance(found, Refused):
             assert found.reason == "<Texas (state of the United States)> has no fact with <spouse>"

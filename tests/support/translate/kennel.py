@@ -7,7 +7,7 @@ from pyoxigraph import RdfFormat, Store
 
 from refactx.ask.chat import Message
 from refactx.sparql.engines import Result, StoreEngine
-from refactx.sparql.packs import Example, Pack, Pattern, SchemaTerm
+from refactx.sparql.packs import Pack, PackExample, QuestionPattern, SchemaTerm
 
 EX = "http://e.org/"
 DATA = """
@@ -33,14 +33,16 @@ KENNEL = Pack(
     prefixes={"ex": EX, "rdfs": "http://www.w3.org/2000/01/rdf-schema#"},
     vocabularies=("ex",),
     patterns={
-        "COUNT": Pattern(name="COUNT", about="how many", words={"en": ("how many",)}),
-        "AGE": Pattern(name="AGE", about="ages", words={"en": ("old", "age")}),
-        "OWNER": Pattern(name="OWNER", about="owners", words={"en": ("owner", "owns")}),
+        "COUNT": QuestionPattern(name="COUNT", about="how many", words={"en": ("how many",)}),
+        "AGE": QuestionPattern(name="AGE", about="ages", words={"en": ("old", "age")}),
+        "OWNER": QuestionPattern(name="OWNER", about="owners", words={"en": ("owner", "owns")}),
     },
     examples=(
-        Example(id="1", question="Which dogs are there?", sparql=f"PREFIX ex: <{EX}>\n{DOGS}"),
-        Example(id="2", question="How old is Rex?", sparql="SELECT ?age { ex:rex ex:age ?age }", patterns={"AGE": 1.0}),
-        Example(
+        PackExample(id="1", question="Which dogs are there?", sparql=f"PREFIX ex: <{EX}>\n{DOGS}"),
+        PackExample(
+            id="2", question="How old is Rex?", sparql="SELECT ?age { ex:rex ex:age ?age }", patterns={"AGE": 1.0}
+        ),
+        PackExample(
             id="3",
             question="How many cats are there?",
             sparql="SELECT (COUNT(?cat) AS ?n) { ?cat a ex:Cat }",

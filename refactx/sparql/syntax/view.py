@@ -1,4 +1,4 @@
-"""A SPARQL query as rules look at it: its triple patterns with where they stand, its conditions and its names.
+"""The view of a SPARQL query: its triple patterns with where they stand, its conditions and its names.
 
 Terms are texts as SPARQL writes them, with whole IRIs: `?x`, `<http://e.org/a>`, `"cane"@it`, `_:b1`.
 """
@@ -6,27 +6,24 @@ Terms are texts as SPARQL writes them, with whole IRIs: `?x`, `<http://e.org/a>`
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import count
 from typing import Any, Literal, TypeAlias
 
-from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError
-from refactx.sparql.engines.checking import read_query
 from refactx.sparql.syntax import tree
-from refactx.sparql.syntax.parser import Parsed, read_sparql
-from refactx.walks.language import QueryError
+from refactx.sparql.syntax.parser import ParsedQuery
 
-GroupKind = Literal["select", "group", "optional", "branch", "graph", "service", "minus", "exists", "not exists"]
+GroupKind = Literal[
+    "select", "group", "optional", "branch", "graph", "service", "minus", "lateral", "exists", "not exists"
+]  # fmt: skip
 ConditionKind = Literal["filter", "bind", "having", "order", "group", "select"]
 Closure = Literal["", "*", "+", "?"]
-_REMEMBERED = 512
 _LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@([\w-]+)|\^\^<([^>]*)>)?', re.DOTALL)
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _PLAIN = {escape: character for character, escape in _ESCAPED.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallView:
     """An expression with parts. `name`: a function in upper case (`STR`, `REGEX`, `COUNT`), an operator (`=`, `&&`, `!`),
     `IN`, `EXISTS`, or the IRI of a function as a term; `groups`: numbers of the groups that EXISTS has."""
 
@@ -36,18 +33,18 @@ class Call:
     groups: tuple[int, ...] = ()
 
 
-Expression: TypeAlias = Call | str
+Expression: TypeAlias = CallView | str
 """A call, or a term."""
 
 
 def parts(expression: Expression) -> Iterator[Expression]:
     """Yield an expression and all expressions within it.
 
-    >>> [part for part in parts(Call("=", (Call("STR", ("?x",)), '"a"'))) if isinstance(part, str)]
+    >>> [part for part in parts(CallView("=", (Call("STR", ("?x",)), '"a"'))) if isinstance(part, str)]
     ['?x', '"a"']
     """
     yield expression
-    if isinstance(expression, Call):
+    if isinstance(expression, CallView):
         for argument in expression.arguments:
             yield from parts(argument)
 
@@ -58,10 +55,10 @@ def variables(expression: Expression) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
+class PatternView:
     """A triple pattern; a path is taken apart into several, with blank nodes between them and subject before object.
 
-    `predicate`: an IRI, a variable, or `!(...)` for what a negated set leaves; `closure`: the sign after it in a path;
+    `predicate`: an IRI, a variable, or `!(<a>|^<b>)` for what a negated set leaves; `closure`: the sign after it in a path;
     `graph`, `service`: the terms of the innermost GRAPH and SERVICE around it, None outside of them; a GRAPH around a
     SERVICE does not count within it; `group`: the number of its group.
     """
@@ -90,7 +87,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class GroupView:
     """A group of patterns. `parent`: the number of the group that it stands in; `union`: of the UNION of which it is a
     branch; `selected`: the variables that a SELECT shows, None for all."""
 
@@ -104,7 +101,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class ConditionView:
     """An expression and what it is for. `variable`: what its value is called, for `bind`, `select` and `group`."""
 
     kind: ConditionKind
@@ -123,27 +120,28 @@ class Data:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedQuery:
-    """A query. `form`: SELECT or ASK; `groups`: by number, the first is the query itself; `prefixes`: the declared ones;
+class QueryView:
+    """A query. `form`: SELECT, ASK, CONSTRUCT or DESCRIBE; `groups`: by number, the first is the query
+    itself; `prefixes`: the declared ones;
     `names`: IRIs that it writes with a prefix, as (prefix, IRI); `iris`: all of its IRIs, each once, in order."""
 
     form: str
-    groups: tuple[Group, ...]
-    patterns: tuple[Pattern, ...] = ()
-    conditions: tuple[Condition, ...] = ()
+    groups: tuple[GroupView, ...]
+    patterns: tuple[PatternView, ...] = ()
+    conditions: tuple[ConditionView, ...] = ()
     data: tuple[Data, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=dict)
     names: tuple[tuple[str, str], ...] = ()
     iris: tuple[str, ...] = ()
 
-    def around(self, group: int) -> Iterator[Group]:
+    def around(self, group: int) -> Iterator[GroupView]:
         """Yield a group and those around it, from the inside out."""
         number: int | None = group
         while number is not None:
             yield self.groups[number]
             number = self.groups[number].parent
 
-    def inside(self, group: int) -> Iterator[Group]:
+    def inside(self, group: int) -> Iterator[GroupView]:
         """Yield the groups that stand directly in a group."""
         return (one for one in self.groups if one.parent == group)
 
@@ -241,7 +239,7 @@ def text_of_literal(term: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
+class _PathStep:
     """A step of a path, over a property or, in brackets, over one of several `ways`. `inverse`: from object to subject."""
 
     property: str = ""
@@ -250,47 +248,39 @@ class _Step:
     ways: "_Ways" = ()
 
 
-_Ways: TypeAlias = tuple[tuple[_Step, ...], ...]
+_Ways: TypeAlias = tuple[tuple[_PathStep, ...], ...]
 """The alternatives of a path, each a sequence of steps."""
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def parse(sparql: str) -> ParsedQuery:
-    """Return a query taken apart. The usual prefixes of Wikidata need no declaration.
+def view_of(parsed: ParsedQuery) -> QueryView:
+    """Return the view of a query, without the template of a CONSTRUCT.
 
-    >>> query = parse("SELECT ?y { GRAPH <a:g> { ?x <a:p>/^<a:q> ?y } FILTER(STRLEN(?y) < 3) }")
+    >>> from refactx.sparql.syntax.parser import read_sparql
+    >>> query = view_of(read_sparql("SELECT ?y { GRAPH <a:g> { ?x <a:p>/^<a:q> ?y } FILTER(STRLEN(?y) < 3) }"))
     >>> [pattern.text for pattern in query.patterns], query.patterns[0].graph
     (['?x <a:p> _:1', '?y <a:q> _:1'], '<a:g>')
     >>> sorted(query.in_scope(0)), query.conditions[0].expression
     (['?x', '?y'], Call(name='<', arguments=(Call(name='STRLEN', ...), '"3"^^<http://www.w3.org/2001/XMLSchema#integer>'), ...)
-
-    Raises SparqlSyntaxError if the text is not SPARQL, and QueryRefusedError if it is neither SELECT nor ASK.
     """
-    try:
-        return _Reader(read_sparql(read_query(sparql))).read()
-    except QueryError as error:
-        raise SparqlSyntaxError(str(error)) from None
+    return _Viewing(parsed).read()
 
 
-class _Reader:
-    def __init__(self, parsed: Parsed) -> None:
+class _Viewing:
+    def __init__(self, parsed: ParsedQuery) -> None:
         self._parsed = parsed
-        self._groups: list[Group] = []
-        self._patterns: list[Pattern] = []
-        self._conditions: list[Condition] = []
+        self._groups: list[GroupView] = []
+        self._patterns: list[PatternView] = []
+        self._conditions: list[ConditionView] = []
         self._data: list[Data] = []
         self._names: dict[tuple[str, str], None] = {}
         self._iris: dict[str, None] = {}
         self._blanks: dict[str, str] = {}
         self._numbers, self._unions = count(1), count(1)
 
-    def read(self) -> ParsedQuery:
-        form = self._parsed.query.form
-        if form not in ("SELECT", "ASK"):
-            raise QueryRefusedError(f"this is a {form} query: expected SELECT or ASK")
+    def read(self) -> QueryView:
         self._select(self._parsed.query, None)
-        return ParsedQuery(
-            form=form,
+        return QueryView(
+            form=self._parsed.query.form,
             groups=tuple(self._groups),
             patterns=tuple(self._patterns),
             conditions=tuple(self._conditions),
@@ -302,14 +292,14 @@ class _Reader:
 
     # --- Groups
 
-    def _new(self, parent: Group | None, kind: GroupKind, **changes: Any) -> Group:
+    def _new(self, parent: GroupView | None, kind: GroupKind, **changes: Any) -> GroupView:
         inherited: Mapping[str, Any] = {} if parent is None else {"graph": parent.graph, "service": parent.service}
         number = None if parent is None else parent.number
-        group = Group(number=len(self._groups), parent=number, kind=kind, **{**inherited, **changes})
+        group = GroupView(number=len(self._groups), parent=number, kind=kind, **{**inherited, **changes})
         self._groups.append(group)
         return group
 
-    def _select(self, query: tree.Query, parent: Group | None) -> None:
+    def _select(self, query: tree.QueryTree, parent: GroupView | None) -> None:
         shown = tuple(self._term(one.variable or one.expression) for one in query.selected)
         group = self._new(parent, "select", selected=shown if shown or query.form == "ASK" else None)
         if query.where is not None:
@@ -327,13 +317,13 @@ class _Reader:
             self._values(query.values, group)
 
     def _condition(
-        self, kind: ConditionKind, group: Group, node: tree.Expression, variable: tree.Term | None = None
+        self, kind: ConditionKind, group: GroupView, node: tree.Expression, variable: tree.Term | None = None
     ) -> None:
         expression = self._expression(node, group)
         name = None if variable is None else self._term(variable)
-        self._conditions.append(Condition(kind=kind, group=group.number, expression=expression, variable=name))
+        self._conditions.append(ConditionView(kind=kind, group=group.number, expression=expression, variable=name))
 
-    def _parts(self, node: tree.Group, group: Group) -> None:
+    def _parts(self, node: tree.Group, group: GroupView) -> None:
         """Read the parts of a group, and then its conditions."""
         for part in node.elements:
             if isinstance(part, tree.Block):
@@ -341,7 +331,7 @@ class _Reader:
                     self._triple(triple, group)
             elif isinstance(part, tree.Values):
                 self._values(part, group)
-            elif isinstance(part, tree.Query):
+            elif isinstance(part, tree.QueryTree):
                 self._select(part, group)
             elif isinstance(part, tree.Nested):
                 self._nested(part, group)
@@ -351,9 +341,7 @@ class _Reader:
             elif isinstance(part, tree.Bind):
                 self._condition("bind", group, part.expression, part.variable)
 
-    def _nested(self, part: tree.Nested, group: Group) -> None:
-        if part.kind == "lateral":
-            raise SparqlSyntaxError("this query has LATERAL, which cannot be read: expected SPARQL 1.1")
+    def _nested(self, part: tree.Nested, group: GroupView) -> None:
         changes: dict[str, Any] = {}
         if part.name is not None:
             name = self._term(part.name)
@@ -366,14 +354,14 @@ class _Reader:
 
     # --- Patterns
 
-    def _triple(self, triple: tree.Triple, group: Group) -> None:
+    def _triple(self, triple: tree.TriplePattern, group: GroupView) -> None:
         start, end = self._term(triple.subject), self._term(triple.object)
         if isinstance(triple.path, tree.Term):
             self._pattern(start, self._term(triple.path), end, group)
         else:
             self._ways(self._steps(triple.path), start, end, group)
 
-    def _ways(self, ways: _Ways, start: str, end: str, group: Group) -> None:
+    def _ways(self, ways: _Ways, start: str, end: str, group: GroupView) -> None:
         """Add the patterns of a path: of several ways, each is a branch of a union."""
         union = next(self._unions) if len(ways) > 1 else None
         for way in ways:
@@ -392,13 +380,12 @@ class _Reader:
     def _steps(self, path: tree.Path | tree.Term) -> _Ways:
         """Return the ways that a path has, from subject to object."""
         if isinstance(path, tree.Term):
-            return ((_Step(property=self._term(path)),),)
+            return ((_PathStep(property=self._term(path)),),)
         if path.sign == "!":
-            if any(isinstance(part, tree.Path) for part in path.parts):
-                raise QueryRefusedError(
-                    "this query has a negated path with ^ in it, which cannot be read: write it without ^"
-                )
-            return ((_Step(property=f"!({'|'.join(map(self._term, path.parts))})"),),)
+            negated = (
+                f"^{self._term(one.parts[0])}" if isinstance(one, tree.Path) else self._term(one) for one in path.parts
+            )
+            return ((_PathStep(property=f"!({'|'.join(negated)})"),),)
         parts = [self._steps(part) for part in path.parts]
         if path.sign == "|":
             return tuple(way for ways in parts for way in ways)
@@ -409,9 +396,9 @@ class _Reader:
             return (tuple(replace(step, inverse=not step.inverse) for step in reversed(_joined(ways))),)
         return (tuple(replace(step, closure=path.sign) for step in _joined(ways)),)
 
-    def _pattern(self, subject: str, name: str, value: str, group: Group, closure: Closure = "") -> None:
+    def _pattern(self, subject: str, name: str, value: str, group: GroupView, closure: Closure = "") -> None:
         self._patterns.append(
-            Pattern(
+            PatternView(
                 subject=subject,
                 predicate=name,
                 object=value,
@@ -422,7 +409,7 @@ class _Reader:
             )
         )
 
-    def _values(self, node: tree.Values, group: Group) -> None:
+    def _values(self, node: tree.Values, group: GroupView) -> None:
         names = tuple(map(self._term, node.variables))
         rows = tuple(tuple(None if cell is None else self._term(cell) for cell in row) for row in node.rows)
         self._data.append(Data(group=group.number, variables=names, rows=rows))
@@ -432,17 +419,17 @@ class _Reader:
     def _blank(self) -> str:
         return f"_:{next(self._numbers)}"
 
-    def _expression(self, node: tree.Expression, group: Group) -> Expression:
+    def _expression(self, node: tree.Expression, group: GroupView) -> Expression:
         if isinstance(node, tree.Term):
             return self._term(node)
         if node.group is not None:
             inner = self._new(group, "exists" if node.name == "EXISTS" else "not exists")
             self._parts(node.group, inner)
-            return Call(node.name, groups=(inner.number,))
+            return CallView(node.name, groups=(inner.number,))
         if node.name.startswith("<") and node.name.endswith(">") and len(node.name) > 1:
             self._note(node.name[1:-1], node.span[0])
         arguments = tuple(self._expression(part, group) for part in node.arguments)
-        return Call(node.name, arguments, distinct=node.distinct)
+        return CallView(node.name, arguments, distinct=node.distinct)
 
     def _term(self, node: Any) -> str:
         if node.kind == "variable":
@@ -466,6 +453,6 @@ class _Reader:
         self._iris[iri] = None
 
 
-def _joined(ways: _Ways) -> tuple[_Step, ...]:
+def _joined(ways: _Ways) -> tuple[_PathStep, ...]:
     """Return ways as steps: those of the only one, or one step over all."""
-    return ways[0] if len(ways) == 1 else (_Step(ways=ways),)
+    return ways[0] if len(ways) == 1 else (_PathStep(ways=ways),)
