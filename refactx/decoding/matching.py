@@ -9,7 +9,7 @@ text that it constrains ends.
 
 White space is a part of what follows it. In front of a word it is needed, since a variable may come before. Names come
 with the space before them, as in facts. The rules of SPARQL about variables are not context-free: they are those of
-`refactx.sparql.constrained.names`.
+`refactx.sparql.constrained.variables`.
 
 llguidance's vocabulary is made of the bytes of each token, so that any tokenizer of an index will do, and no token that
 was added to it can be text.

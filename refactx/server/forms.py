@@ -19,6 +19,7 @@ from refactx.ask.answer import Answer
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Example, Generation
 from refactx.decoding.matching import Allowed, Matcher, Vocabulary, json_grammar
+from refactx.decoding.names import Subjects, Units
 from refactx.decoding.states import Constraint, FactSource
 from refactx.decoding.stream import FactStream
 from refactx.engines.engine import LanguageModel
@@ -29,10 +30,8 @@ from refactx.server.http import ApiError, bad_request
 from refactx.server.references import NAMED, UnheldError
 from refactx.server.schemas import listed
 from refactx.server.shapes import held
-from refactx.sparql.constrained.names import TreeNames
 from refactx.tree.tree import NO_TOKENS, Path, Tokens
-from refactx.walks.decoding.grammar import Subjects
-from refactx.walks.facts import Units
+from refactx.walks.decoding.names import TreeNames
 
 LONGEST_SCHEMA = 100_000
 """The most characters of a schema: it becomes a part of the prompt, and a grammar within seconds."""

@@ -9,18 +9,17 @@ of its parts one after another, and the first token with a closing bracket ends 
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from heapq import merge
 from itertools import groupby, islice
 from typing import TypeVar, get_args
 
 import numpy as np
 
-from refactx.errors import ModelError
+from refactx.decoding.names import Units
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Link, split_fact, unit, verbalise
 from refactx.index.index import Index, completions, token_sequences
 from refactx.index.names import Named
-from refactx.tokenizer import FactTokenizer
 from refactx.tree.bulk import contained, read_ahead, surviving
 from refactx.tree.codes import offsets_of
 from refactx.tree.stored import StoredTree
@@ -29,55 +28,9 @@ from refactx.walks.language import Predicate, ValueKind
 from refactx.walks.values import most_like, significant_words
 
 Segments = Sequence[tuple[int, StoredTree]]
-MOST_UNITS = 100_000
-"""The most encoded parts that are kept: some 20 MB."""
 FEW = 1024
 """Up to this many facts are walked to, through the cache: 8 µs for each if they are in it, 430 µs if not. More are
 searched in their rows, which are read each time: 60 µs for each of 5,000."""
-
-
-class Units:
-    """Parts of facts as token ids: each with its brackets and the space before it, as they follow the trigger."""
-
-    def __init__(self, tokenizer: FactTokenizer, trigger: str) -> None:
-        self.tokenizer, self._trigger = tokenizer, trigger
-        self._encoded: dict[str, Path] = {}
-
-    @cached_property
-    def are_whole(self) -> bool:
-        """Whether no token has text of two parts."""
-        return not any(b"> " in text for text in self.tokenizer.token_bytes)
-
-    @cached_property
-    def closing(self) -> frozenset[int]:
-        """The tokens with a closing bracket."""
-        return frozenset(number for number, text in enumerate(self.tokenizer.token_bytes) if b">" in text)
-
-    def encode(self, parts: Sequence[str]) -> list[Path]:
-        """Return the ids of each part. Raises ModelError as `encode_texts` does."""
-        new = list({part for part in parts if part not in self._encoded})
-        if len(self._encoded) + len(new) > MOST_UNITS:
-            self._encoded, new = {}, list(set(parts))
-        encoded = self._encoded
-        encoded.update(zip(new, self.encode_texts([unit(part) for part in new]), strict=True))
-        return [encoded[part] for part in parts]
-
-    def encode_texts(self, texts: Sequence[str]) -> list[Path]:
-        """Return the ids of each text after the trigger. Raises ModelError if the tokenizer joins the two."""
-        head, *encoded = self.tokenizer.encode_batch([self._trigger, *(self._trigger + text for text in texts)])
-        if any(ids[: len(head)] != head for ids in encoded):
-            raise ModelError(f"this tokenizer joins {self._trigger!r} to what follows it; choose another trigger")
-        return [tuple(ids[len(head) :]) for ids in encoded]
-
-    def text(self, ids: Path) -> str:
-        """Return the part that ids are.
-
-        >>> from support.tiny_model import tiny_fact_tokenizer
-        >>> units = Units(tiny_fact_tokenizer(), "Fact:")
-        >>> units.text(units.encode(["Ann"])[0])
-        'Ann'
-        """
-        return self.tokenizer.decode(ids)[2:-1]
 
 
 def parts_below(segments: Segments, prefix: Path, closing: frozenset[int]) -> Iterator[tuple[Path, int]]:

@@ -11,7 +11,7 @@ from support.tiny_asker import LinkedIndex
 from support.tiny_model import FACTS, prompts, tiny_fact_tokenizer, tiny_index, tiny_model, tiny_tokenizer
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from refactx import Asker, FactLogitsProcessor, TranslationRun, ground
+from refactx import Asker, FactLogitsProcessor, Machine, ground
 from refactx.errors import InputError, ModelError
 
 SPECIALS = 3
@@ -61,12 +61,12 @@ def test_a_learned_prompt_is_refused_and_works_with_the_processor(kind: str) -> 
         ground(model.eval(), tokenizer, index)
     processor = FactLogitsProcessor(index, tokenizer)
     out = model.generate(**prompts("a Fact:"), max_new_tokens=30, do_sample=False, logits_processor=[processor])
-    assert TranslationRun(index).facts(out[0].tolist(), processor.prompt_length or 0)
+    assert Machine(index).facts(out[0].tolist(), processor.prompt_length or 0)
 
 
 def test_the_name_of_an_index_is_refused_by_what_to_give() -> None:
     tokenizer = copy.deepcopy(tiny_tokenizer())
-    calls: list[Callable[[Any], Any]] = [lambda name: FactLogitsProcessor(name, tokenizer), TranslationRun]
+    calls: list[Callable[[Any], Any]] = [lambda name: FactLogitsProcessor(name, tokenizer), Machine]
     for call in calls:
         for name in ("default", Path("wikidata.refactx")):
             with pytest.raises(InputError, match=rf"with refactx.open_index\('{name}'\) as index"):

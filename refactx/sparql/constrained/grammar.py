@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from refactx.decoding.matching import Matcher, OpenPart, matcher_of
+from refactx.decoding.names import Begun
 from refactx.decoding.states import FactSource, LineConstraint
 from refactx.index.index import Index
 from refactx.lazy import require
-from refactx.sparql.constrained.names import PartTexts, Scope, TreeNames
+from refactx.sparql.constrained.variables import PartTexts, Scope
 from refactx.tree.tree import NO_TOKENS, Path, Tokens
-from refactx.walks.decoding.grammar import Begun
+from refactx.walks.decoding.names import TreeNames
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,96 +11,24 @@ trigger. `refactx.walks.decoding.readings` says which units may follow it, the s
 from collections.abc import Container, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
 from refactx.decoding.markers import Terminator
+from refactx.decoding.names import Begun, Subjects, TextTree, Units
 from refactx.decoding.states import FactSource, LineConstraint
 from refactx.errors import ModelError
-from refactx.fact import ALIAS
-from refactx.tree.tree import NO_TOKENS, MemoryTree, Path, Tokens
+from refactx.tree.tree import NO_TOKENS, Path, Tokens
 from refactx.walks.decoding.readings import END, Beginning, Choices, Literals, Memo, Reading, Samples, may_begin
-from refactx.walks.facts import Units
 from refactx.walks.language import TERMINATOR, FactSet
 from refactx.walks.values import Ordered
 
-_ALIAS_END = f"{ALIAS}>".encode()
-_ALIAS_BEGUN = tuple(_ALIAS_END[:size] for size in range(1, len(_ALIAS_END)))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Begun:
-    """The beginning of a unit: the `tokens` that continue it, int32[n], ascending; `unit`: its text if it is whole, else
-    None."""
-
-    tokens: Tokens
-    unit: str | None = None
-
-    @property
-    def is_possible(self) -> bool:
-        """Whether any unit begins so."""
-        return len(self.tokens) > 0 or self.unit is not None
-
-
-class Subjects:
-    """The names of subjects, from the tree of facts. `closing`: the tokens with a closing bracket.
-
-    The name of an alias is left out if that of another subject continues the same text: what is asked for is the entity.
-    Where an alias is the only continuation, it can be a start: its facts lead to the entity.
-    """
-
-    def __init__(self, token_bytes: Sequence[bytes], closing: frozenset[int]) -> None:
-        self._token_bytes, self._closing = token_bytes, closing
-
-    def after(self, ids: Path, source: FactSource) -> Begun:
-        """Return the beginning of a name with some ids."""
-        children = source.children(ids)
-        if ids and ids[-1] in self._closing:
-            return Begun(NO_TOKENS, self._text(ids).decode().strip() if children.total else None)
-        aliases = self.aliases(ids, children.tokens, source)
-        if len(aliases) in (0, len(children.tokens)):
-            return Begun(children.tokens)
-        return Begun(children.tokens[~np.isin(children.tokens, aliases)])
-
-    def aliases(self, ids: Path, tokens: Tokens, source: FactSource) -> list[int]:
-        """Return those of some tokens after which all names end as names of aliases do."""
-        likely = tokens[np.isin(tokens, self._alias_tokens)].tolist()
-        return [token for token in likely if self._is_alias((*ids, token), source)]
-
-    def has_alias(self, ids: Path, source: FactSource, rest: bytes = _ALIAS_END) -> bool:
-        """Return whether `rest`, all that the name of an alias ends in, may follow some ids."""
-        tokens = source.children(ids).tokens
-        for token in tokens[np.isin(tokens, self._alias_tokens)].tolist():
-            text = self._token_bytes[token]
-            if text == rest or (rest.startswith(text) and self.has_alias((*ids, token), source, rest[len(text) :])):
-                return True
-        return False
-
-    def _is_alias(self, ids: Path, source: FactSource) -> bool:
-        """Return whether all names that begin with some ids end as names of aliases do, of which a part is written."""
-        text = self._text(ids)
-        if ids[-1] in self._closing:
-            return text.endswith(_ALIAS_END)
-        if not text.endswith(_ALIAS_BEGUN):
-            return False
-        children = source.children(ids)
-        if not np.isin(children.tokens, self._alias_tokens).all():
-            return False
-        return all(self._is_alias((*ids, token), source) for token in children.tokens.tolist())
-
-    def _text(self, ids: Path) -> bytes:
-        return b"".join(self._token_bytes[token] for token in ids)
-
-    @cached_property
-    def _alias_tokens(self) -> Tokens:
-        """The tokens that can have a part of the end of an alias's name: int32[n]."""
-        found = [
-            token
-            for token, text in enumerate(self._token_bytes)
-            if text and (text in _ALIAS_END or text.endswith(_ALIAS_BEGUN) or text.endswith(_ALIAS_END))
-        ]
-        return np.array(found, np.int32)
+TRIGGER = "Query:"
+MOST_SLOTS = 256
+"""The most slots that are kept: one for each line that was written up to the end of a unit."""
+MOST_SUBJECTS = 20_000
+"""The most subjects whose predicates are kept."""
 
 
 class Slot:
@@ -115,12 +43,12 @@ class Slot:
         literals: frozenset[Ordered] = frozenset(),
         writer: Literals,
     ) -> None:
-        self._texts, self._tree = texts, MemoryTree(texts)
+        self._texts = TextTree(texts)
         self._subjects, self._literals, self._writer = subjects, literals, writer
 
     def after(self, ids: Path, source: FactSource) -> Begun:
         """Return the beginning of a unit with some ids."""
-        found = [Begun(self._tree.children(ids).tokens, self._texts.get(ids))]
+        found = [self._texts.after(ids)]
         if self._subjects is not None:
             found.append(self._subjects.after(ids, source))
         if self._literals:
@@ -134,13 +62,6 @@ class Slot:
         if begun.endswith(">"):
             return Begun(NO_TOKENS, begun.strip())
         return Begun(self._writer.after(begun, self._literals))
-
-
-TRIGGER = "Query:"
-MOST_SLOTS = 256
-"""The most slots that are kept: one for each line that was written up to the end of a unit."""
-MOST_SUBJECTS = 20_000
-"""The most subjects whose predicates are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

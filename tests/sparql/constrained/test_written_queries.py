@@ -11,7 +11,7 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from refactx import GroundedModel, Index, ground, open_index
 from refactx.errors import InputError
-from refactx.sparql import PackNames, SparqlGrammar, SparqlWriter
+from refactx.sparql import Names, SparqlGrammar, SparqlWriter
 from refactx.sparql.engines.checking import check_query
 from refactx.sparql.syntax.tokens import tokens_of
 
@@ -72,7 +72,7 @@ def test_the_demo_model_writes_a_query_of_names_that_exist(writer: SparqlWriter,
     query = writer.generate(prompt, 40)
     assert query == writer.generate(f"{prompt}\nSPARQL:", 40)
     check_query(query)
-    names = PackNames(sample_index)
+    names = Names(sample_index)
     labels = [token.label for token in tokens_of(query) if token.kind == "label"]
     assert all(names.facts.predicates(label) or names.property_called(label)[0] == label for label in labels)
 
