@@ -45,6 +45,7 @@ from refactx.postgres.locks import PATIENCE, Connection
 from refactx.tokenizer import FactTokenizer
 
 _CACHE_BYTES = 64 << 20  # each row is read once a batch
+_NO_SOURCES = Report(facts=0, claims=0, descriptions=0, derived=0, lines_read=0, kept=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -447,9 +448,6 @@ class _Change:
             if (rows_of := tables.get("rows_of", ())) and tuple(rows_of) != own.rows_of:
                 found = {"tables": {**own.to_json(), "rows_of": rows_of}}
                 writing.add_to_report(opened.connection, opened.entry, "selection", found)
-
-
-_NO_SOURCES = Report(facts=0, claims=0, descriptions=0, derived=0, lines_read=0, kept=0)
 
 
 def _shares_names(opened: _Opened) -> bool:

@@ -20,7 +20,7 @@ from refactx.errors import InputError
 from refactx.fact import visible
 from refactx.index.file import is_export
 from refactx.ingest.parsers.tables import format_value
-from refactx.ingest.sources import RowSource, Source, TableKeys, format_by_name
+from refactx.ingest.sources import BatchSource, Source, TableKeys, format_by_name
 
 _BATCH_ROWS = 122_880
 _SQLITE = b"SQLite format 3\0"
@@ -52,7 +52,7 @@ ForeignKey = tuple[tuple[str, ...], str, tuple[str, ...]]
 
 
 @dataclass
-class _Table:
+class _DatabaseTable:
     """A table of a database: what it is called, its name in SQL, its `columns` with their types, and its `primary` key: the
     columns by their places in it."""
 
@@ -109,13 +109,13 @@ def database_tables(address: str, named: Collection[str] = ()) -> list[Source]:
     return found
 
 
-def query_source(address: str, query: str) -> RowSource:
+def query_source(address: str, query: str) -> BatchSource:
     """Return the rows of a query of SQLite (a file, or `sqlite:///file.db`) or PostgreSQL (`postgresql://host/database`)."""
     from refactx.postgres.connections import shown_address
 
     if address.startswith("postgres"):
-        return RowSource(shown_address(address), partial(_query_postgres, address, query))
-    return RowSource(address, partial(_query_sqlite, address, query))
+        return BatchSource(shown_address(address), partial(_query_postgres, address, query))
+    return BatchSource(address, partial(_query_sqlite, address, query))
 
 
 def folder_tables(folder: Path, encoding: str | None = None) -> list[Source]:
@@ -170,7 +170,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _complete_keys(tables: Sequence[_Table]) -> None:
+def _complete_keys(tables: Sequence[_DatabaseTable]) -> None:
     """Have keys of tables that are read alone, and the id of a table without a primary key be what others refer to."""
     known = {table.name: table for table in tables}
     for table in tables:
@@ -182,7 +182,7 @@ def _complete_keys(tables: Sequence[_Table]) -> None:
                 known[other].primary = dict(enumerate(columns))
 
 
-def _source_of(table: _Table, tables: Sequence[_Table], database: str, address: str) -> Source:
+def _source_of(table: _DatabaseTable, tables: Sequence[_DatabaseTable], database: str, address: str) -> Source:
     is_server = address.startswith("postgres")
     keys, foreign = {one.name: one for one in tables}, []
     cells = {name: _cell(name, kind, is_server=is_server) for name, kind in table.columns.items()}
@@ -205,7 +205,7 @@ def _source_of(table: _Table, tables: Sequence[_Table], database: str, address: 
     read = _query_postgres if is_server else _query_sqlite
     in_keys = {*table.key, *(name for own, _, _ in foreign for name in own)}
     names = [_written((name,))[0] if name in in_keys else name for name in names]
-    source = RowSource(
+    source = BatchSource(
         f"{database}: table {table.name}",
         partial(read, address, query, names),
         table=table.name,
@@ -261,17 +261,17 @@ def _not_read(address: str, error: Exception, *, is_query: bool = False) -> Inpu
     return InputError(f"{address} cannot be read as a database of SQLite: {error}: check the file")
 
 
-def _sqlite_tables(address: str) -> list[_Table]:
+def _sqlite_tables(address: str) -> list[_DatabaseTable]:
     def text(value: bytes | None) -> str:
         return (value or b"").decode(errors="replace")
 
-    found: dict[str, _Table] = {}
+    found: dict[str, _DatabaseTable] = {}
     try:
         connection = _open_sqlite(address)
         try:
             for _, name, kind, *_ in connection.execute("PRAGMA main.table_list").fetchall():
                 if kind in (b"table", b"view") and not text(name).startswith("sqlite_"):
-                    found[text(name).casefold()] = _Table(text(name), _quoted(text(name)), kind == b"view")
+                    found[text(name).casefold()] = _DatabaseTable(text(name), _quoted(text(name)), kind == b"view")
             for table in found.values():
                 for _, name, type_, _, _, place, hidden in connection.execute(
                     'SELECT cid, name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?)', [table.name]
@@ -288,10 +288,12 @@ def _sqlite_tables(address: str) -> list[_Table]:
     return sorted(found.values(), key=lambda table: table.name)
 
 
-def _sqlite_foreign(connection: sqlite3.Connection, table: _Table, tables: dict[str, _Table]) -> list[ForeignKey]:
+def _sqlite_foreign(
+    connection: sqlite3.Connection, table: _DatabaseTable, tables: dict[str, _DatabaseTable]
+) -> list[ForeignKey]:
     """Return the foreign keys of a table, in the order of their columns; names are as the tables have them."""
     parts: defaultdict[int, list[tuple[str, bytes | None]]] = defaultdict(list)
-    others: dict[int, _Table] = {}
+    others: dict[int, _DatabaseTable] = {}
     rows = connection.execute(
         'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id, seq', [table.name]
     )
@@ -334,13 +336,13 @@ def _rows(cursor: sqlite3.Cursor, address: str, *, is_query: bool) -> Iterator[S
         cursor.connection.close()
 
 
-def _postgres_tables(address: str) -> list[_Table]:
+def _postgres_tables(address: str) -> list[_DatabaseTable]:
     from refactx.postgres.connections import stream_query
 
-    found: dict[tuple[str, str], _Table] = {}
+    found: dict[tuple[str, str], _DatabaseTable] = {}
     for schema, name, column, kind, is_view, place in stream_query(address, _COLUMNS)[1]:
         quoted = f"{_quoted(schema)}.{_quoted(name)}"
-        table = found.setdefault((schema, name), _Table(name, quoted, is_view))
+        table = found.setdefault((schema, name), _DatabaseTable(name, quoted, is_view))
         table.columns[column] = kind
         table.primary |= {place: column} if place else {}
     names = [name for _, name in found]

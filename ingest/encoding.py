@@ -35,6 +35,15 @@ from refactx.tree.tree import Tokens
 
 TRIPLES, UNIT, FACT = "triples", "unit", "fact"
 """The names of the files."""
+_WORDS_A_TEXT = 256
+SAMPLE = 2_000
+"""The number of facts on which encoding by word is checked, which takes a twentieth of a second."""
+_BATCH = 1_000_000
+_PARTS = "JOIN units AS s ON s.unit = subject JOIN units AS p ON p.unit = predicate JOIN units AS o ON o.unit = object"
+_SAMPLED = f"""SELECT s.text, p.text, o.text
+FROM (SELECT * FROM facts USING SAMPLE reservoir({SAMPLE} ROWS) REPEATABLE (1)) AS sample {_PARTS}"""
+BATCH = 65_536
+"""The facts that are looked up at a time."""
 
 
 class SortedFacts(Protocol):
@@ -177,9 +186,6 @@ def decode_texts(tokenizer: FactTokenizer, tokens: Tokens, offsets: Offsets) -> 
     return pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers)
 
 
-_WORDS_A_TEXT = 256
-
-
 def encode_by_word(tokenizer: FactTokenizer, texts: pa.Array) -> tuple[Tokens, Offsets]:
     """Return the ids of texts, each after a space: all ids in a row, and how many each has. No text may be empty."""
     split = compute.split_pattern(texts, " ")
@@ -286,15 +292,6 @@ def _flatten(encoded: list[list[int]]) -> tuple[Tokens, Offsets]:
     """Return lists of ids as all ids in a row, and how many each has."""
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     return np.fromiter(chain.from_iterable(encoded), np.int32, int(lengths.sum())), lengths
-
-
-SAMPLE = 2_000
-"""The number of facts on which encoding by word is checked, which takes a twentieth of a second."""
-
-_BATCH = 1_000_000
-_PARTS = "JOIN units AS s ON s.unit = subject JOIN units AS p ON p.unit = predicate JOIN units AS o ON o.unit = object"
-_SAMPLED = f"""SELECT s.text, p.text, o.text
-FROM (SELECT * FROM facts USING SAMPLE reservoir({SAMPLE} ROWS) REPEATABLE (1)) AS sample {_PARTS}"""
 
 
 def encode_facts(
@@ -411,10 +408,6 @@ class SequenceWriter:
         """Return the ids of all sequences, and their offsets."""
         np.save(self._work / f"{self._name}-offsets.npy", offsets_of(np.concatenate(self._lengths).astype(np.int64)))
         return open_sequences(self._work, self._name)
-
-
-BATCH = 65_536
-"""The facts that are looked up at a time."""
 
 
 def multiplicities(index: Index, tokens: Tokens, offsets: Offsets) -> NDArray[np.int64]:

@@ -44,10 +44,14 @@ from refactx.tokenizer import FactTokenizer
 _FORMAT = 3
 """The version of the files that steps leave; another one restarts all steps."""
 _BLOCK = 1 << 20
+BYTES_PER_TEXT_BYTE = 0.7
+"""Peak size of the folder for each byte of the sources' text (docs/how-to/wikidata-dump.md has the measurements). It is
+reached while facts are sorted; half of it is what DuckDB spills."""
+_REPORTED_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class IngestStep:
     """One step in the ingest's folder, with the folder of its files.
 
     `dependencies`: all that the files depend on; None if it cannot be compared with that of another run (standard
@@ -87,7 +91,7 @@ class Step:
         new.write_text(json.dumps(manifest))  # without an indent, for which json has no C code
         new.replace(self._manifest)
 
-    def next_step(self, name: str, files: str, **options: Any) -> "Step":
+    def next_step(self, name: str, files: str, **options: Any) -> "IngestStep":
         """Return the step after this one, whose files depend on this one's and on `options`."""
         dependencies = None if self.dependencies is None else {**self.dependencies, **options}
         return replace(self, name=name, files=self.folder / files, dependencies=dependencies)
@@ -116,16 +120,16 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def first_step(name: str, folder: Path, files: str, sources: Sequence[Source], **options: Any) -> Step:
+def first_step(name: str, folder: Path, files: str, sources: Sequence[Source], **options: Any) -> IngestStep:
     """Return the step that reads the sources; its files are in the folder `files` in `folder`."""
     inputs = [source.identity() for source in sources]
     if None in inputs:
-        return Step(name=name, folder=folder, files=folder / files, dependencies=None)
+        return IngestStep(name=name, folder=folder, files=folder / files, dependencies=None)
     # Through JSON, to compare equal to what a manifest holds: tuples are lists there.
     dependencies = json.loads(
         json.dumps({"version": version("refactx"), "format": _FORMAT, "inputs": inputs, **options})
     )
-    return Step(name=name, folder=folder, files=folder / files, dependencies=dependencies)
+    return IngestStep(name=name, folder=folder, files=folder / files, dependencies=dependencies)
 
 
 class IngestSteps:
@@ -211,12 +215,6 @@ class IngestSteps:
             )
             self._read.finish(lines.to_json())
         return lines
-
-
-BYTES_PER_TEXT_BYTE = 0.7
-"""Peak size of the folder for each byte of the sources' text (docs/how-to/wikidata-dump.md has the measurements). It is
-reached while facts are sorted; half of it is what DuckDB spills."""
-_REPORTED_BYTES = 1 << 30
 
 
 def expected_bytes(sources: Sequence[Source]) -> int:

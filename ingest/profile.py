@@ -50,6 +50,23 @@ _SLUG = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
 _PLUS = re.compile(r"(?<=[^\W\d_])\+(?=[^\W\d_])")
 """A space as forms write it, but not the signs of `C++`."""
 _WORDS = re.compile(r"(?<=[a-z])(?<!Mc)(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=\d)(?=[A-Z][a-z])")
+_TRIED = 20_000
+_FEW = 100
+_CLAIM = re.compile(r"(https?://[^<>\s]+/)prop/direct/P[1-9]\d*")
+TYPE, FIRST, REST, NIL, VALUE = (PREFIXES["rdf"] + name for name in ("type", "first", "rest", "nil", "value"))
+IS_DEFINED_BY = PREFIXES["rdfs"] + "isDefinedBy"
+"""The property from all terms of a vocabulary to its file."""
+ROW_OF = "row_of"
+"""The property of the rows of a table, whose object is called as the table is."""
+SUBCLASS, EQUIVALENT = PREFIXES["rdfs"] + "subClassOf", PREFIXES["owl"] + "equivalentClass"
+ON_PROPERTY, SOME, HAS_VALUE, INTERSECTION, UNION, ONE_OF, INVERSE_OF = (
+    PREFIXES["owl"] + name
+    for name in ("onProperty", "someValuesFrom", "hasValue", "intersectionOf", "unionOf", "oneOf", "inverseOf")
+)
+STRUCTURE = (FIRST, REST, EQUIVALENT, ON_PROPERTY, SOME, HAS_VALUE, INTERSECTION, UNION, ONE_OF, INVERSE_OF)
+_CLASSES = tuple(PREFIXES["rdfs"] + name for name in ("Class", "Datatype", "Resource")) + (
+    PREFIXES["rdf"] + "Property",
+)
 
 
 def _iris(*names: str) -> tuple[str, ...]:
@@ -154,11 +171,6 @@ def _of_document(document: dict[str, Any], path: Path) -> Profile:
         else:
             values[key] = value if key == "axioms" else _iris(*value)
     return replace(Profile(), **values)
-
-
-_TRIED = 20_000
-_FEW = 100
-_CLAIM = re.compile(r"(https?://[^<>\s]+/)prop/direct/P[1-9]\d*")
 
 
 def recognise_profile(triples: Iterator[tuple[str, str]]) -> Profile:
@@ -267,22 +279,6 @@ def kinds_of_predicates(profile: Profile) -> Callable[[str], tuple[str, int]]:
         return ("SHACL shape", 0) if not profile.axioms and predicate.startswith(PREFIXES["sh"]) else ("claim", 0)
 
     return kind_of
-
-
-TYPE, FIRST, REST, NIL, VALUE = (PREFIXES["rdf"] + name for name in ("type", "first", "rest", "nil", "value"))
-IS_DEFINED_BY = PREFIXES["rdfs"] + "isDefinedBy"
-"""The property from all terms of a vocabulary to its file."""
-ROW_OF = "row_of"
-"""The property of the rows of a table, whose object is called as the table is."""
-SUBCLASS, EQUIVALENT = PREFIXES["rdfs"] + "subClassOf", PREFIXES["owl"] + "equivalentClass"
-ON_PROPERTY, SOME, HAS_VALUE, INTERSECTION, UNION, ONE_OF, INVERSE_OF = (
-    PREFIXES["owl"] + name
-    for name in ("onProperty", "someValuesFrom", "hasValue", "intersectionOf", "unionOf", "oneOf", "inverseOf")
-)
-STRUCTURE = (FIRST, REST, EQUIVALENT, ON_PROPERTY, SOME, HAS_VALUE, INTERSECTION, UNION, ONE_OF, INVERSE_OF)
-_CLASSES = tuple(PREFIXES["rdfs"] + name for name in ("Class", "Datatype", "Resource")) + (
-    PREFIXES["rdf"] + "Property",
-)
 
 
 def class_reason(class_: str, profile: Profile) -> str | None:

@@ -26,6 +26,7 @@ INVERSE_PROPERTY, INVERSE_LABEL = "P1696", "P7087"
 
 _PROPERTY = re.compile(r"P[1-9][0-9]{0,17}", re.ASCII)
 _LANGUAGE = re.compile(r"[a-z]{2,8}(?:-[a-z0-9]{1,8})*", re.ASCII)
+TABLES, _FACTS, _TITLES, _MACHINE = "Tables", "Which facts", "Names from Wikipedia", "Database and machine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +238,6 @@ class Selection:
 
 
 DEFAULT_SELECTION = Selection()
-TABLES, _FACTS, _TITLES, _MACHINE = "Tables", "Which facts", "Names from Wikipedia", "Database and machine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,12 +27,68 @@ import rapidgzip
 from refactx.errors import InputError
 from refactx.fact import counted
 
+Format = Literal[
+    "N-Triples", "N-Quads", "ready-made facts", "Turtle", "TriG", "N3", "RDF/XML", "JSON-LD", "table", "JSON lines", "GraphML",
+]  # fmt: skip
 SUFFIXES = (".gz", ".bz2", ".zst")
 CHUNK_BYTES = 1 << 20
 _READ = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstandard"}
 _ARROW_NAMES = {"gzip": "gzip", "bzip2": "bz2", "zstandard": "zstd"}
 _DIAGNOSED_BYTES = 1 << 30
 """A broken file up to this size is read once more, which takes seconds, to find out in which way it is broken."""
+BLOCK_BYTES = 16 << 20
+"""Some 150,000 lines: smaller blocks are parsed more slowly (4 MB: by a fifth), larger ones only take more memory."""
+MAX_LINE_BYTES = 256 << 20
+STANDARD_INPUT = Path("-")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_ENTRY = rb"(?=PK\x03\x04).{,65000}?PK\x03\x04.{24,26}"  # of a zip archive, up to its name; line ends may be shorter
+_DOCUMENT = _ENTRY + rb"(?:word/|ppt/|mimetype[\w/.]+\.(?:text|presentation))"
+WORKBOOK = re.compile(_ENTRY + rb"(?:xl/|mimetype[\w/.]+\.spreadsheet)", re.DOTALL)
+"""The beginning of a workbook of Excel or OpenDocument."""
+_ARCHIVES = {rb"\xfd7zXZ": "xz", rb"PK\x03\x04": "zip", rb"7z\xbc\xaf": "7-zip", rb"\x04\x22\x4d\x18": "lz4"}
+_GIVE_UTF16, _SAVE_AS_UTF8 = "give --encoding utf-16", "save the file in UTF-8"
+_BINARY = {
+    rb"\xff\xd8\xff": "a JPEG image",
+    rb"\x89PNG": "a PNG image",
+    rb"GIF8[79]a": "a GIF image",
+    rb"%PDF-": "a PDF file",
+    rb"(?!PAR1)(?:[^\0]{,100}\0){4}": f"a binary file (or UTF-16: {_GIVE_UTF16})",
+}
+_NOT_TEXT = {
+    rb"\xff\xfe|\xfe\xff": f"is UTF-16: {_GIVE_UTF16}",
+    _DOCUMENT: "is a document of Word, PowerPoint or OpenDocument, which is no table and no RDF: export its data as CSV or "
+    "RDF, and give that",
+    WORKBOOK.pattern: "is a workbook of Excel or OpenDocument, which is no text: save its sheet as CSV in UTF-8, or give "
+    "the name of its file",
+    rb"\xd0\xcf\x11\xe0": "is a file of Word or Excel from before 2007, or with a password: save its sheet as CSV in UTF-8, "
+    "and give that",
+    rb".{257}ustar": "is an archive of tar: unpack it, and give the files in it",
+    rb"SQLite format 3\0": "is a database of SQLite, which is no text: give the name of the file, which is read as tables",
+    **{
+        magic: f"is compressed with {name}, which is not supported: unpack it, or use gzip, bzip2 or zstandard"
+        for magic, name in _ARCHIVES.items()
+    },
+    **{
+        magic: f"seems to be {kind}: give a file of RDF (.nt, .nq, .ttl, .trig, .n3, .rdf, .jsonld), a table (.csv, .tsv, "
+        ".parquet), JSON lines (.jsonl), GraphML (.graphml) or facts (.txt)"
+        for magic, kind in _BINARY.items()
+    },
+}
+"""What a file is that begins so (a regular expression), and what to do."""
+_TABLE = "a table with columns subject, predicate and object"
+_FORMATS: dict[str, Format] = {
+    **dict.fromkeys((".nt", ".ntriples"), "N-Triples"),
+    **dict.fromkeys((".nq", ".nquads"), "N-Quads"),
+    ".txt": "ready-made facts",
+    **dict.fromkeys((".ttl", ".turtle"), "Turtle"),
+    ".trig": "TriG",
+    ".n3": "N3",
+    **dict.fromkeys((".rdf", ".owl"), "RDF/XML"),
+    ".jsonld": "JSON-LD",
+    **dict.fromkeys((".jsonl", ".ndjson"), "JSON lines"),
+    ".graphml": "GraphML",
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".parquet", ".pq"), "table"),
+}
 
 
 class DecompressionError(Exception):
@@ -129,65 +185,6 @@ def _diagnose(source: Path | BinaryIO, kind: str, limit: int | None) -> str | No
 def _describe(error: Exception, kind: str) -> str:
     reason = str(error)
     return f"is a truncated {kind} file" if "Truncated" in reason else f"is a corrupt {kind} file ({reason})"
-
-
-Format = Literal[
-    "N-Triples", "N-Quads", "ready-made facts", "Turtle", "TriG", "N3", "RDF/XML", "JSON-LD", "table", "JSON lines", "GraphML",
-]  # fmt: skip
-
-BLOCK_BYTES = 16 << 20
-"""Some 150,000 lines: smaller blocks are parsed more slowly (4 MB: by a fifth), larger ones only take more memory."""
-MAX_LINE_BYTES = 256 << 20
-STANDARD_INPUT = Path("-")
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_ENTRY = rb"(?=PK\x03\x04).{,65000}?PK\x03\x04.{24,26}"  # of a zip archive, up to its name; line ends may be shorter
-_DOCUMENT = _ENTRY + rb"(?:word/|ppt/|mimetype[\w/.]+\.(?:text|presentation))"
-WORKBOOK = re.compile(_ENTRY + rb"(?:xl/|mimetype[\w/.]+\.spreadsheet)", re.DOTALL)
-"""The beginning of a workbook of Excel or OpenDocument."""
-_ARCHIVES = {rb"\xfd7zXZ": "xz", rb"PK\x03\x04": "zip", rb"7z\xbc\xaf": "7-zip", rb"\x04\x22\x4d\x18": "lz4"}
-_GIVE_UTF16, _SAVE_AS_UTF8 = "give --encoding utf-16", "save the file in UTF-8"
-_BINARY = {
-    rb"\xff\xd8\xff": "a JPEG image",
-    rb"\x89PNG": "a PNG image",
-    rb"GIF8[79]a": "a GIF image",
-    rb"%PDF-": "a PDF file",
-    rb"(?!PAR1)(?:[^\0]{,100}\0){4}": f"a binary file (or UTF-16: {_GIVE_UTF16})",
-}
-_NOT_TEXT = {
-    rb"\xff\xfe|\xfe\xff": f"is UTF-16: {_GIVE_UTF16}",
-    _DOCUMENT: "is a document of Word, PowerPoint or OpenDocument, which is no table and no RDF: export its data as CSV or "
-    "RDF, and give that",
-    WORKBOOK.pattern: "is a workbook of Excel or OpenDocument, which is no text: save its sheet as CSV in UTF-8, or give "
-    "the name of its file",
-    rb"\xd0\xcf\x11\xe0": "is a file of Word or Excel from before 2007, or with a password: save its sheet as CSV in UTF-8, "
-    "and give that",
-    rb".{257}ustar": "is an archive of tar: unpack it, and give the files in it",
-    rb"SQLite format 3\0": "is a database of SQLite, which is no text: give the name of the file, which is read as tables",
-    **{
-        magic: f"is compressed with {name}, which is not supported: unpack it, or use gzip, bzip2 or zstandard"
-        for magic, name in _ARCHIVES.items()
-    },
-    **{
-        magic: f"seems to be {kind}: give a file of RDF (.nt, .nq, .ttl, .trig, .n3, .rdf, .jsonld), a table (.csv, .tsv, "
-        ".parquet), JSON lines (.jsonl), GraphML (.graphml) or facts (.txt)"
-        for magic, kind in _BINARY.items()
-    },
-}
-"""What a file is that begins so (a regular expression), and what to do."""
-_FORMATS: dict[str, Format] = {
-    **dict.fromkeys((".nt", ".ntriples"), "N-Triples"),
-    **dict.fromkeys((".nq", ".nquads"), "N-Quads"),
-    ".txt": "ready-made facts",
-    **dict.fromkeys((".ttl", ".turtle"), "Turtle"),
-    ".trig": "TriG",
-    ".n3": "N3",
-    **dict.fromkeys((".rdf", ".owl"), "RDF/XML"),
-    ".jsonld": "JSON-LD",
-    **dict.fromkeys((".jsonl", ".ndjson"), "JSON lines"),
-    ".graphml": "GraphML",
-    **dict.fromkeys((".csv", ".tsv", ".tab", ".parquet", ".pq"), "table"),
-}
-_TABLE = "a table with columns subject, predicate and object"
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +425,7 @@ class Inputs:
         return (*self.sources, *(self.wikipedia or ()))
 
 
-class RowSource(Source):
+class BatchSource(Source):
     """Rows that are in no file: of a query, or of a program. `read` returns them, each time it is called; `reads_once`: it
     can be called once.
 

@@ -30,6 +30,11 @@ from refactx.postgres.writing import changing, check_free, writing
 if TYPE_CHECKING:
     import duckdb
 
+_MACROS = """
+CREATE MACRO cut(part, size) AS
+    CASE WHEN length(part) > size THEN rtrim(substr(part, 1, size - 1)) || '…' ELSE part END;
+"""
+
 
 def names_of(connection: Connection) -> tuple[str, str, str]:
     """Return what identifies a connection's database: host, port and name."""
@@ -121,11 +126,6 @@ class Resources:
 
 
 DEFAULT_RESOURCES = Resources()
-
-_MACROS = """
-CREATE MACRO cut(part, size) AS
-    CASE WHEN length(part) > size THEN rtrim(substr(part, 1, size - 1)) || '…' ELSE part END;
-"""
 
 
 class WorkDatabase:

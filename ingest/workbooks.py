@@ -15,7 +15,7 @@ from refactx.errors import InputError
 from refactx.ingest.databases import names_for_options, rows_of
 from refactx.ingest.parallel import Process, ProcessEndedError, pickled
 from refactx.ingest.parsers.tables import format_value
-from refactx.ingest.sources import WORKBOOK, RowSource, Source, TableKeys
+from refactx.ingest.sources import WORKBOOK, BatchSource, Source, TableKeys
 from refactx.lazy import require
 
 _MEMORY_BYTES = 4 << 30
@@ -56,7 +56,7 @@ def workbook_tables(path: Path) -> list[Source]:
         with read() as reader:
             schema = reader.schema
         table = path.name.partition(".")[0] if len(sheets) == 1 else name
-        found.append(RowSource(f"{path}: sheet {sheet}", read, table=table, schema=schema, keys=TableKeys()))
+        found.append(BatchSource(f"{path}: sheet {sheet}", read, table=table, schema=schema, keys=TableKeys()))
     return found
 
 

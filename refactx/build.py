@@ -29,7 +29,7 @@ from refactx.ingest.databases import database_tables, folder_tables, is_sqlite, 
 from refactx.ingest.knowledge.inverse import read_inverse_names
 from refactx.ingest.profile import read_profile
 from refactx.ingest.selection import TABLES, Selection, SourceOptions, TableOptions, languages_of, properties_of
-from refactx.ingest.sources import STANDARD_INPUT, BlockStream, RowSource, Source
+from refactx.ingest.sources import STANDARD_INPUT, BatchSource, BlockStream, Source
 from refactx.ingest.workbooks import is_workbook, workbook_tables
 from refactx.options import options_of
 from refactx.paths import WORK, refactx_home
@@ -381,10 +381,10 @@ def _sources_of(source: Any, tables: TableOptions) -> tuple[Path | Source, ...]:
     if isinstance(first, str | Path):
         return sources_of([str(path) for path in everything], tables)
     reader = rows_of(_triples(everything), _TRIPLE)
-    return (RowSource("triples", lambda: reader, reads_once=True),)
+    return (BatchSource("triples", lambda: reader, reads_once=True),)
 
 
-def _table_of(source: Any) -> RowSource | None:
+def _table_of(source: Any) -> BatchSource | None:
     """Return a table of another library as a source; None if it is none."""
     for method in ("__arrow_c_stream__", "to_arrow", "__dataframe__"):
         if hasattr(source, method):
@@ -402,7 +402,7 @@ def _table_of(source: Any) -> RowSource | None:
         table = source.to_arrow() if hasattr(source, "to_arrow") else pa.interchange.from_dataframe(source)
         return table.to_reader()
 
-    return RowSource("table", read, reads_once=isinstance(source, pa.RecordBatchReader))
+    return BatchSource("table", read, reads_once=isinstance(source, pa.RecordBatchReader))
 
 
 def _triples(values: Iterable[Any]) -> Iterator[Sequence[object]]:

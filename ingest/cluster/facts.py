@@ -42,6 +42,28 @@ FROM (SELECT * FROM facts ORDER BY xxhash64(subject, predicate, object) LIMIT {S
 """
 _JOINED = f"SELECT DISTINCT concat(s.ids, p.ids, o.ids) AS ids FROM facts {_PARTS.replace('units', 'encoded')}"
 _TEXTS = f"SELECT ' <' || s.text || '> <' || p.text || '> <' || o.text || '>' AS text FROM facts {_PARTS}"
+_FOUND = """
+SELECT start + at AS position, ids FROM fact_rows JOIN fact_starts USING (part)
+JOIN fact_ranges ON start + at >= low AND start + at < high ORDER BY position
+"""
+_ENDLESS = 1 << 60
+"""The length of a run, for what reads it: the level of facts does not end with a run."""
+_NUMBERS = {
+    "bounds": pa.int64(),
+    "begins": pa.int64(),
+    "rows_before": pa.int64(),
+    "lifted_before": pa.int64(),
+    "tokens": pa.int32(),
+    "lengths": pa.int64(),
+    "kinds": pa.uint8(),
+    "leaves": pa.int64(),
+    "items": pa.int64(),
+}
+_LIFTED = ("tokens", "lengths", "kinds", "leaves", "items")
+RANGE = 1 << 17
+"""The facts that a task cuts at a time: 1.6 MB of rows."""
+_FACTS, _RANGE = 0, 1
+"""The kinds of rows that tasks write: facts as they are come before a range that begins at the same place."""
 
 
 def encode_facts(spark: Any, tokenizer: FactTokenizer, trigger: str, folder: str) -> SortedParts:
@@ -83,12 +105,6 @@ def _encode(
             keys, kept = encode_units(tokenizer, texts) if trigger is None else encode_whole(tokenizer, trigger, texts)
             columns = {"unit": batch["unit"]} if trigger is None else {}
             yield pa.RecordBatch.from_pydict({**columns, "ids": keys.cast(pa.binary())}).filter(kept)
-
-
-_FOUND = """
-SELECT start + at AS position, ids FROM fact_rows JOIN fact_starts USING (part)
-JOIN fact_ranges ON start + at >= low AND start + at < high ORDER BY position
-"""
 
 
 class PlacedFacts(SortedFacts, Protocol):
@@ -151,10 +167,6 @@ class ClusterFacts:
         return read
 
 
-_ENDLESS = 1 << 60
-"""The length of a run, for what reads it: the level of facts does not end with a run."""
-
-
 class RunTooShortError(Exception):
     """More of a run was to be read than there is."""
 
@@ -200,20 +212,6 @@ class Run:
         """Give up the facts before `low`."""
         self._tokens, self._offsets = self.facts(low, self.end)
         self._low = low
-
-
-_NUMBERS = {
-    "bounds": pa.int64(),
-    "begins": pa.int64(),
-    "rows_before": pa.int64(),
-    "lifted_before": pa.int64(),
-    "tokens": pa.int32(),
-    "lengths": pa.int64(),
-    "kinds": pa.uint8(),
-    "leaves": pa.int64(),
-    "items": pa.int64(),
-}
-_LIFTED = ("tokens", "lengths", "kinds", "leaves", "items")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -298,14 +296,8 @@ def _load(data: bytes) -> dict[str, Any]:
     return found
 
 
-RANGE = 1 << 17
-"""The facts that a task cuts at a time: 1.6 MB of rows."""
-
 CutRow = tuple[int, int, int, bytes]
 """What a task writes: part, first place in it, kind, and data (`refactx.ingest.cluster.facts`)."""
-
-_FACTS, _RANGE = 0, 1
-"""The kinds of rows that tasks write: facts as they are come before a range that begins at the same place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

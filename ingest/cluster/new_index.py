@@ -40,6 +40,7 @@ from refactx.tokenizer import FactTokenizer
 
 _ON_CLUSTER = ("units.parquet", "facts.parquet")
 """The files of a knowledge base that stay tables of the cluster, which sorts none of them."""
+_ORDERS = {"names.parquet": ["name"], "ids.parquet": ["entity"], "hubs.parquet": ["object", "predicate", "inverse"]}
 
 
 def build_index(
@@ -186,9 +187,6 @@ class _Stages:
 
     def release(self) -> None:
         self._stages.release("read", "join", "encode", "cut")
-
-
-_ORDERS = {"names.parquet": ["name"], "ids.parquet": ["entity"], "hubs.parquet": ["object", "predicate", "inverse"]}
 
 
 def _download(table: Any, name: str, folder: Path) -> None:

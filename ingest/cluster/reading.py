@@ -34,6 +34,18 @@ from refactx.ingest.selection import Selection
 from refactx.ingest.sources import Format, format_by_name
 
 _FIRST_LINES = 1000
+_ACCOUNT = "account"
+# All tables in one, since the rows of a task have one form: each column of a table stands in one of its type.
+_PLACES = {
+    "claims": {"subject": "a", "property": "b", "object": "c", "text": "x", "kind": "k"},
+    "terms": {"entity": "a", "kind": "k", "rank": "r", "text": "x"},
+    "redirects": {"entity": "a", "target": "b"},
+    "left_out": {"property": "a", "reason": "x"},
+    "ready": {"subject": "x", "predicate": "y", "object": "z"},
+}
+_TYPES = {**dict.fromkeys("abc", pa.int64()), **dict.fromkeys("xyz", pa.string()), **dict.fromkeys("kr", pa.int16())}
+_WIDE = pa.schema({"part": pa.string(), **_TYPES})
+_WIDE_SQL = "part STRING, a BIGINT, b BIGINT, c BIGINT, x STRING, y STRING, z STRING, k SMALLINT, r SMALLINT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,20 +122,6 @@ def _format_of(spark: Any, source: str, path: str) -> Format:
             "--cluster"
         )
     return found
-
-
-_ACCOUNT = "account"
-# All tables in one, since the rows of a task have one form: each column of a table stands in one of its type.
-_PLACES = {
-    "claims": {"subject": "a", "property": "b", "object": "c", "text": "x", "kind": "k"},
-    "terms": {"entity": "a", "kind": "k", "rank": "r", "text": "x"},
-    "redirects": {"entity": "a", "target": "b"},
-    "left_out": {"property": "a", "reason": "x"},
-    "ready": {"subject": "x", "predicate": "y", "object": "z"},
-}
-_TYPES = {**dict.fromkeys("abc", pa.int64()), **dict.fromkeys("xyz", pa.string()), **dict.fromkeys("kr", pa.int16())}
-_WIDE = pa.schema({"part": pa.string(), **_TYPES})
-_WIDE_SQL = "part STRING, a BIGINT, b BIGINT, c BIGINT, x STRING, y STRING, z STRING, k SMALLINT, r SMALLINT"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -28,6 +28,23 @@ from refactx.errors import InputError, RefactxError
 
 _RAISED = re.compile(r"[\w.]+(?:Error|Exception): ")
 _OURS = re.compile(r"refactx\.errors\.(\w+): (.+)")
+DECISIVE = ("refactx", "tokenizers", "zstandard")
+"""The version of the project, of what makes ids of texts, and of what compresses rows."""
+FORMAT = 1
+"""The version of the files that stages leave."""
+_MANIFEST = ".txt"
+_BODIES = {
+    "entity_number": "(CAST(substr({0}, 2) AS BIGINT) * 2 + CAST(startswith({0}, 'P') AS BIGINT))",
+    "entity_id": "((CASE WHEN ({0} & 1) = 1 THEN 'P' ELSE 'Q' END) || CAST(shiftright({0}, 1) AS STRING))",
+    "is_property": "(({0} & 1) = 1)",
+    "cut": "(CASE WHEN length({0}) > {1} THEN rtrim(substr({0}, 1, {1} - 1)) || '…' ELSE {0} END)",
+    "starts_with": "startswith({0}, {1})",
+    "ends_with": "endswith({0}, {1})",
+}
+_TEXT = r"'(?:[^']|'')*'"
+_CALL = re.compile(rf"{_TEXT}|\b({'|'.join(_BODIES)})\(")
+_ARGUMENT = re.compile(rf"{_TEXT}|[(),]")
+_TYPES = {pa.int64(): "BIGINT", pa.int16(): "SMALLINT", pa.string(): "STRING", pa.bool_(): "BOOLEAN"}
 
 
 @contextmanager
@@ -84,9 +101,6 @@ def cluster_errors() -> Iterator[None]:
         ) from error
 
 
-DECISIVE = ("refactx", "tokenizers", "zstandard")
-"""The version of the project, of what makes ids of texts, and of what compresses rows."""
-
 Versions = tuple[tuple[str, str], ...]
 
 
@@ -135,11 +149,7 @@ def to_bytes(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
-FORMAT = 1
-"""The version of the files that stages leave."""
-
 Result = dict[str, Any]
-_MANIFEST = ".txt"
 
 
 class Stages:
@@ -191,19 +201,6 @@ class Stages:
     def _write(self, name: str, document: Result) -> None:
         line = self._spark.createDataFrame(pa.table({"value": [json.dumps(document)]}))
         line.coalesce(1).write.mode("overwrite").text(f"{self._folder}/{name}-done")
-
-
-_BODIES = {
-    "entity_number": "(CAST(substr({0}, 2) AS BIGINT) * 2 + CAST(startswith({0}, 'P') AS BIGINT))",
-    "entity_id": "((CASE WHEN ({0} & 1) = 1 THEN 'P' ELSE 'Q' END) || CAST(shiftright({0}, 1) AS STRING))",
-    "is_property": "(({0} & 1) = 1)",
-    "cut": "(CASE WHEN length({0}) > {1} THEN rtrim(substr({0}, 1, {1} - 1)) || '…' ELSE {0} END)",
-    "starts_with": "startswith({0}, {1})",
-    "ends_with": "endswith({0}, {1})",
-}
-_TEXT = r"'(?:[^']|'')*'"
-_CALL = re.compile(rf"{_TEXT}|\b({'|'.join(_BODIES)})\(")
-_ARGUMENT = re.compile(rf"{_TEXT}|[(),]")
 
 
 def expand(query: str) -> str:
@@ -326,9 +323,6 @@ def _with_places(driver: Versions, batches: Iterator[pa.RecordBatch]) -> Iterato
         yield pa.RecordBatch.from_arrays(
             [pa.array([part] * len(values), pa.int32()), places, values], ["part", "at", batch.schema.names[0]]
         )
-
-
-_TYPES = {pa.int64(): "BIGINT", pa.int16(): "SMALLINT", pa.string(): "STRING", pa.bool_(): "BOOLEAN"}
 
 
 class ClusterTables:

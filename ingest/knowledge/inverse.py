@@ -40,57 +40,6 @@ from refactx.ingest.selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection,
 from refactx.ingest.work import Tables
 from refactx.paths import read_toml
 
-
-def read_inverse_names(path: Path) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of a property and the name of its inverse in a file: lines `P57<TAB>director of`, or TOML.
-
-    A file `.toml` has lines `P57 = "director of"`. The first column is a property's id, or its name, since ready-made
-    facts have no ids. Blank lines and lines that begin with `#` are skipped.
-
-    Raises:
-        InputError: the file cannot be read, a line or entry is not of that form, or a property is named twice.
-    """
-    entries = _toml_entries(path) if path.suffix.lower() == ".toml" else _line_entries(path)
-    names: dict[str, str] = {}
-    for where, property_, name in entries:
-        key, clean = clean_part(property_), clean_part(name)
-        if not key or not clean:
-            raise InputError(f"{where}: a column is empty: expected P57<TAB>director of")
-        if key in names:
-            raise InputError(f"{where}: {key} has a name already: give each property one name")
-        names[key] = clean
-    if not names:
-        raise InputError(f"{path} holds no names: expected lines such as P57<TAB>director of")
-    return tuple(names.items())
-
-
-def _line_entries(path: Path) -> list[tuple[str, str, str]]:
-    entries = []
-    for number, line in enumerate(read_text(path).split("\n"), 1):
-        if not line.strip() or line.startswith("#"):
-            continue
-        columns = line.rstrip("\r").split("\t")
-        if len(columns) != 2:
-            raise InputError(
-                f"{path}:{number}: {counted(len(columns), 'column')}, separated by tabs: expected two, such as "
-                "P57<TAB>director of"
-            )
-        entries.append((f"{path}:{number}", columns[0], columns[1]))
-    return entries
-
-
-def _toml_entries(path: Path) -> list[tuple[str, str, str]]:
-    text = read_text(path)
-    try:
-        table = read_toml(text)
-    except ValueError as error:
-        raise InputError(f'{path} is not TOML ({error}): expected lines such as P57 = "director of"') from None
-    for key, name in table.items():
-        if not isinstance(name, str):
-            raise InputError(f'{path}: {key} is not a string: expected lines such as P57 = "director of"')
-    return [(str(path), key, name) for key, name in table.items()]
-
-
 _INVERSES = pa.schema({"property": pa.int64(), "predicate": pa.int64(), "label_item": pa.int64()})
 _NAMED = pa.schema(
     {"entity": pa.int64(), "name": pa.string(), "rule": pa.int16(), "is_cut": pa.bool_(), "has_id": pa.bool_()}
@@ -154,6 +103,61 @@ UNION SELECT object, predicate, name FROM ready_hubs WHERE is_known IS NULL
 """,
 }
 STEPS = len(_CLAIMS)
+_OBJECTS = """
+SELECT predicate, count(*) AS objects, count(s.subject) AS entities
+FROM (SELECT DISTINCT predicate, object FROM ready) r LEFT JOIN (SELECT DISTINCT subject FROM ready) s ON object = s.subject
+GROUP BY predicate ORDER BY predicate
+"""
+
+
+def read_inverse_names(path: Path) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of a property and the name of its inverse in a file: lines `P57<TAB>director of`, or TOML.
+
+    A file `.toml` has lines `P57 = "director of"`. The first column is a property's id, or its name, since ready-made
+    facts have no ids. Blank lines and lines that begin with `#` are skipped.
+
+    Raises:
+        InputError: the file cannot be read, a line or entry is not of that form, or a property is named twice.
+    """
+    entries = _toml_entries(path) if path.suffix.lower() == ".toml" else _line_entries(path)
+    names: dict[str, str] = {}
+    for where, property_, name in entries:
+        key, clean = clean_part(property_), clean_part(name)
+        if not key or not clean:
+            raise InputError(f"{where}: a column is empty: expected P57<TAB>director of")
+        if key in names:
+            raise InputError(f"{where}: {key} has a name already: give each property one name")
+        names[key] = clean
+    if not names:
+        raise InputError(f"{path} holds no names: expected lines such as P57<TAB>director of")
+    return tuple(names.items())
+
+
+def _line_entries(path: Path) -> list[tuple[str, str, str]]:
+    entries = []
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        columns = line.rstrip("\r").split("\t")
+        if len(columns) != 2:
+            raise InputError(
+                f"{path}:{number}: {counted(len(columns), 'column')}, separated by tabs: expected two, such as "
+                "P57<TAB>director of"
+            )
+        entries.append((f"{path}:{number}", columns[0], columns[1]))
+    return entries
+
+
+def _toml_entries(path: Path) -> list[tuple[str, str, str]]:
+    text = read_text(path)
+    try:
+        table = read_toml(text)
+    except ValueError as error:
+        raise InputError(f'{path} is not TOML ({error}): expected lines such as P57 = "director of"') from None
+    for key, name in table.items():
+        if not isinstance(name, str):
+            raise InputError(f'{path}: {key} is not a string: expected lines such as P57 = "director of"')
+    return [(str(path), key, name) for key, name in table.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +264,6 @@ def invert_claims(database: Tables, selection: Selection, step: Callable[[], obj
     notes = _not_invertible(database, pairs, [property_ for property_, _ in given], by_rule, refused)
     database.drop("pairs", "ready_pairs", "given")
     return InverseCounts(pairs, hubs, notes, {**by_rule, **{predicate: "" for predicate, *_ in refused}})
-
-
-_OBJECTS = """
-SELECT predicate, count(*) AS objects, count(s.subject) AS entities
-FROM (SELECT DISTINCT predicate, object FROM ready) r LEFT JOIN (SELECT DISTINCT subject FROM ready) s ON object = s.subject
-GROUP BY predicate ORDER BY predicate
-"""
 
 
 def _ready_inverses(database: Tables, selection: Selection) -> tuple[dict[str, str], list[tuple[str, int, int]]]:

@@ -107,114 +107,6 @@ _RULES = {
     "inverse": f"rule = {BY_INVERSE}",
     "as before": f"rule = {AS_BEFORE}",
 }
-
-
-def account_for(
-    database: Tables, selection: Selection, inverted: InverseCounts, ready_dropped: int, is_graph: bool
-) -> Report:
-    """Return the account of all tables of `refactx.ingest.knowledge.joins`, without that of the lines of the sources.
-
-    `ready_dropped`: how many ready-made lines were beyond the limit on subjects; no table has them.
-    """
-    count = database.number
-    dropped = _counted(database, "SELECT reason, count(*) FROM judged WHERE reason IS NOT NULL GROUP BY reason")
-    dropped[BEYOND] += ready_dropped
-    claims = count("SELECT count(*) FROM claim_facts")
-    staged = count("SELECT count(*) FROM judged WHERE reason IS NULL") + count("SELECT count(*) FROM ready")
-    dropped["duplicate"] += staged - claims
-    kept_descriptions = _add_descriptions(database, selection, dropped)
-    aliases, of_properties = _add_aliases(database, dropped), _property_aliases(database)
-    other_names = sum(map(len, of_properties.values()))
-    dropped["unused name"] -= other_names
-    names = _add_names(database, selection, dropped, _NOT_MADE if is_graph else "")
-    cut = (
-        count("SELECT count(*) FROM aliased WHERE is_cut")
-        + count("SELECT count(*) FROM judged WHERE reason IS NULL AND is_cut")
-        + count("SELECT count(*) FROM described WHERE is_cut")
-        + count("SELECT count(*) FROM used WHERE is_cut")
-    )
-    derived = count("SELECT count(*) FROM inverse_facts")
-    not_inverted = {"hub": inverted.hubs, "already a fact": inverted.pairs - inverted.hubs - derived}
-    by_rule = {rule: count(f"SELECT count(*) FROM used WHERE {condition}") for rule, condition in _RULES.items()}
-    descriptions = count("SELECT count(*) FROM description_facts")
-    return Report(
-        facts=claims + aliases + descriptions + derived,
-        claims=claims + aliases,
-        descriptions=descriptions,
-        derived=derived,
-        aliases=aliases,
-        lines_read=0,
-        kept=claims + kept_descriptions + aliases + other_names + names,
-        dropped=dropped,
-        cut=cut,
-        entities=count("SELECT count(*) FROM used WHERE entity > 0"),
-        names={rule: made for rule, made in by_rule.items() if made},
-        not_inverted=not_inverted if selection.inverse else {},
-        hubs=count("SELECT count(*) FROM hubs_with_counts"),
-        inverse_properties=dict(database.rows(_INVERSE_PROPERTIES)) if selection.inverse else {},
-        property_aliases=of_properties,
-        notes=inverted.notes,
-        ready_inverses=dict(inverted.ready),
-    )
-
-
-def _property_aliases(database: Tables) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name, text in database.rows(_PROPERTY_ALIASES):
-        found.setdefault(name, []).append(text)
-    return found
-
-
-def _add_descriptions(database: Tables, selection: Selection, dropped: Counter[str]) -> int:
-    """Add the descriptions that were dropped, and return how many were kept."""
-    query = _ACCOUNT_DESCRIPTIONS.format(
-        description=DESCRIPTIONS[0],
-        descriptions=selection.descriptions,
-        dropped=DESCRIPTION_UNWANTED,
-        beyond=BEYOND,
-        **_BY_LABEL,
-    )
-    fates = _counted(database, query)
-    kept = fates.pop("kept", 0)
-    dropped.update(fates)
-    stated = database.number(f"SELECT count(*) FROM terms WHERE kind IN ({DESCRIPTION}, {SHORT_DESCRIPTION})")
-    dropped["duplicate"] += stated - database.number("SELECT count(*) FROM descriptions")
-    return kept
-
-
-def _add_aliases(database: Tables, dropped: Counter[str]) -> int:
-    """Add the aliases that were dropped, and return how many are facts."""
-    aliases = database.number("SELECT count(*) FROM alias_facts")
-    dropped.update(_counted(database, _ALIASES))
-    of_titled = database.number(_TITLED_LABELS)
-    dropped["duplicate"] -= aliases - of_titled
-    dropped["unused name"] -= of_titled
-    return aliases
-
-
-def _add_names(database: Tables, selection: Selection, dropped: Counter[str], given: str) -> int:
-    """Add the labels and titles that were dropped, and return how many are in use. `given`: a condition of the entities
-    whose labels have a line."""
-    labels = "SELECT count(*) FROM used WHERE rule IN ({by_both}, {by_label}) {given}"
-    if selection.inverse and not given:
-        labels = _USED_LABELS
-    names = 0
-    for kind, column, query in (
-        (LABEL, "label", labels.format(**_BY_LABEL, given=given)),
-        (TITLE, "title", f"SELECT count(*) FROM used WHERE rule = {BY_TITLE}"),
-    ):
-        of_kind = database.number(f"SELECT count({column}) FROM chosen WHERE true {given}")
-        in_use = database.number(query)
-        dropped["duplicate"] += database.number(f"SELECT count(*) FROM terms WHERE kind = {kind}") - of_kind
-        dropped["unused name"] += of_kind - in_use
-        names += in_use
-    return names
-
-
-def _counted(database: Tables, query: str) -> Counter[str]:
-    return Counter(dict(database.rows(query)))
-
-
 # A redirect may lead to another; only the end of the chain has a name. An entity with a name is not a redirect.
 _REDIRECTED = "SELECT entity, min(target) AS target FROM redirects ANTI JOIN named USING (entity) GROUP BY entity"
 _TWICE_AS_FAR = """
@@ -343,6 +235,135 @@ FROM facts f JOIN units o ON f.object = o.unit JOIN units p ON f.predicate = p.u
 JOIN hub_names h ON h.object = o.text AND h.predicate = p.text
 GROUP BY ALL
 """
+_WITHIN = {
+    "within": """
+SELECT entity FROM (SELECT subject AS entity FROM judged WHERE reason IS NULL UNION SELECT entity FROM described)
+ORDER BY is_property(entity), entity LIMIT {limit}
+""",
+    "judged": """
+SELECT subject, property, object, text, kind, is_cut,
+    CASE WHEN reason IS NULL AND w.entity IS NULL THEN '{beyond}' ELSE reason END AS reason
+FROM judged LEFT JOIN within w ON subject = w.entity
+""",
+    "described": "SELECT d.* FROM described d SEMI JOIN within w ON d.entity = w.entity",
+}
+_CHOSEN_ROWS = {"judged": _JUDGED, "described": _DESCRIBED}
+_IN_FACTS = {"used": _USED, "predicates": _PREDICATES}
+_FACTS_OF_KINDS = {
+    "entity_units": _ENTITY_UNITS,
+    "claim_facts": _CLAIM_FACTS,
+    "description_facts": _DESCRIPTION_FACTS,
+    "alias_facts": ALIAS_FACTS,
+    "inverse_facts": _INVERSE_FACTS,
+}
+_AFTER_FACTS = {"hubs_with_counts": _HUBS}
+STEPS = 2 + inverse.STEPS + sum(map(len, (_CHOSEN_ROWS, _IN_FACTS, _FACTS_OF_KINDS, _AFTER_FACTS)))
+
+
+def account_for(
+    database: Tables, selection: Selection, inverted: InverseCounts, ready_dropped: int, is_graph: bool
+) -> Report:
+    """Return the account of all tables of `refactx.ingest.knowledge.joins`, without that of the lines of the sources.
+
+    `ready_dropped`: how many ready-made lines were beyond the limit on subjects; no table has them.
+    """
+    count = database.number
+    dropped = _counted(database, "SELECT reason, count(*) FROM judged WHERE reason IS NOT NULL GROUP BY reason")
+    dropped[BEYOND] += ready_dropped
+    claims = count("SELECT count(*) FROM claim_facts")
+    staged = count("SELECT count(*) FROM judged WHERE reason IS NULL") + count("SELECT count(*) FROM ready")
+    dropped["duplicate"] += staged - claims
+    kept_descriptions = _add_descriptions(database, selection, dropped)
+    aliases, of_properties = _add_aliases(database, dropped), _property_aliases(database)
+    other_names = sum(map(len, of_properties.values()))
+    dropped["unused name"] -= other_names
+    names = _add_names(database, selection, dropped, _NOT_MADE if is_graph else "")
+    cut = (
+        count("SELECT count(*) FROM aliased WHERE is_cut")
+        + count("SELECT count(*) FROM judged WHERE reason IS NULL AND is_cut")
+        + count("SELECT count(*) FROM described WHERE is_cut")
+        + count("SELECT count(*) FROM used WHERE is_cut")
+    )
+    derived = count("SELECT count(*) FROM inverse_facts")
+    not_inverted = {"hub": inverted.hubs, "already a fact": inverted.pairs - inverted.hubs - derived}
+    by_rule = {rule: count(f"SELECT count(*) FROM used WHERE {condition}") for rule, condition in _RULES.items()}
+    descriptions = count("SELECT count(*) FROM description_facts")
+    return Report(
+        facts=claims + aliases + descriptions + derived,
+        claims=claims + aliases,
+        descriptions=descriptions,
+        derived=derived,
+        aliases=aliases,
+        lines_read=0,
+        kept=claims + kept_descriptions + aliases + other_names + names,
+        dropped=dropped,
+        cut=cut,
+        entities=count("SELECT count(*) FROM used WHERE entity > 0"),
+        names={rule: made for rule, made in by_rule.items() if made},
+        not_inverted=not_inverted if selection.inverse else {},
+        hubs=count("SELECT count(*) FROM hubs_with_counts"),
+        inverse_properties=dict(database.rows(_INVERSE_PROPERTIES)) if selection.inverse else {},
+        property_aliases=of_properties,
+        notes=inverted.notes,
+        ready_inverses=dict(inverted.ready),
+    )
+
+
+def _property_aliases(database: Tables) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, text in database.rows(_PROPERTY_ALIASES):
+        found.setdefault(name, []).append(text)
+    return found
+
+
+def _add_descriptions(database: Tables, selection: Selection, dropped: Counter[str]) -> int:
+    """Add the descriptions that were dropped, and return how many were kept."""
+    query = _ACCOUNT_DESCRIPTIONS.format(
+        description=DESCRIPTIONS[0],
+        descriptions=selection.descriptions,
+        dropped=DESCRIPTION_UNWANTED,
+        beyond=BEYOND,
+        **_BY_LABEL,
+    )
+    fates = _counted(database, query)
+    kept = fates.pop("kept", 0)
+    dropped.update(fates)
+    stated = database.number(f"SELECT count(*) FROM terms WHERE kind IN ({DESCRIPTION}, {SHORT_DESCRIPTION})")
+    dropped["duplicate"] += stated - database.number("SELECT count(*) FROM descriptions")
+    return kept
+
+
+def _add_aliases(database: Tables, dropped: Counter[str]) -> int:
+    """Add the aliases that were dropped, and return how many are facts."""
+    aliases = database.number("SELECT count(*) FROM alias_facts")
+    dropped.update(_counted(database, _ALIASES))
+    of_titled = database.number(_TITLED_LABELS)
+    dropped["duplicate"] -= aliases - of_titled
+    dropped["unused name"] -= of_titled
+    return aliases
+
+
+def _add_names(database: Tables, selection: Selection, dropped: Counter[str], given: str) -> int:
+    """Add the labels and titles that were dropped, and return how many are in use. `given`: a condition of the entities
+    whose labels have a line."""
+    labels = "SELECT count(*) FROM used WHERE rule IN ({by_both}, {by_label}) {given}"
+    if selection.inverse and not given:
+        labels = _USED_LABELS
+    names = 0
+    for kind, column, query in (
+        (LABEL, "label", labels.format(**_BY_LABEL, given=given)),
+        (TITLE, "title", f"SELECT count(*) FROM used WHERE rule = {BY_TITLE}"),
+    ):
+        of_kind = database.number(f"SELECT count({column}) FROM chosen WHERE true {given}")
+        in_use = database.number(query)
+        dropped["duplicate"] += database.number(f"SELECT count(*) FROM terms WHERE kind = {kind}") - of_kind
+        dropped["unused name"] += of_kind - in_use
+        names += in_use
+    return names
+
+
+def _counted(database: Tables, query: str) -> Counter[str]:
+    return Counter(dict(database.rows(query)))
 
 
 def join_facts(
@@ -421,28 +442,3 @@ def _limit_subjects(database: Tables, limit: int) -> int:
     database.table("ready_kept", "SELECT r.* FROM ready r SEMI JOIN ready_within w ON r.subject = w.subject")
     database.view("ready", "SELECT * FROM ready_kept")
     return ready - database.number("SELECT count(*) FROM ready")
-
-
-_WITHIN = {
-    "within": """
-SELECT entity FROM (SELECT subject AS entity FROM judged WHERE reason IS NULL UNION SELECT entity FROM described)
-ORDER BY is_property(entity), entity LIMIT {limit}
-""",
-    "judged": """
-SELECT subject, property, object, text, kind, is_cut,
-    CASE WHEN reason IS NULL AND w.entity IS NULL THEN '{beyond}' ELSE reason END AS reason
-FROM judged LEFT JOIN within w ON subject = w.entity
-""",
-    "described": "SELECT d.* FROM described d SEMI JOIN within w ON d.entity = w.entity",
-}
-_CHOSEN_ROWS = {"judged": _JUDGED, "described": _DESCRIBED}
-_IN_FACTS = {"used": _USED, "predicates": _PREDICATES}
-_FACTS_OF_KINDS = {
-    "entity_units": _ENTITY_UNITS,
-    "claim_facts": _CLAIM_FACTS,
-    "description_facts": _DESCRIPTION_FACTS,
-    "alias_facts": ALIAS_FACTS,
-    "inverse_facts": _INVERSE_FACTS,
-}
-_AFTER_FACTS = {"hubs_with_counts": _HUBS}
-STEPS = 2 + inverse.STEPS + sum(map(len, (_CHOSEN_ROWS, _IN_FACTS, _FACTS_OF_KINDS, _AFTER_FACTS)))

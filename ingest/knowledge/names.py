@@ -94,6 +94,137 @@ SELECT key, block FROM refactx.names_{table} WHERE key IN (
 _KIND_NAMES = [kind_of(number) for number in range(256)]
 _IS_INVERSE = np.array([kind == "inverse" for kind in _KIND_NAMES])
 _CODEC = RowCodec()
+_SIZE = MAX_PART_CHARACTERS - len(ALIAS)
+NAMES = f"SELECT cut(text, {_SIZE}) || '{ALIAS}' AS name FROM terms WHERE kind = {OTHER_NAME}"
+"""SQL: the names of all aliases in the input."""
+ADDS_NOTHING = "(n.name = t.text OR starts_with(n.name, t.text || ' ('))"
+"""SQL: whether alias `t.text` adds nothing to name `n.name`."""
+_ALIASED = f"""
+SELECT entity, t.text, cut(text, {{size}}) || '{ALIAS}' AS name, length(text) > {{size}} AS is_cut, of_label
+FROM (
+    SELECT entity, text, bool_and(of_label) AS of_label FROM (
+        SELECT entity, text, false AS of_label FROM terms WHERE kind = {OTHER_NAME}
+        UNION ALL
+        SELECT entity, label, true FROM chosen JOIN named USING (entity) WHERE rule = {{by_title}} AND label IS NOT NULL
+        {{others}}
+    ) GROUP BY entity, text
+) t JOIN named n USING (entity)
+WHERE {{wanted}} AND NOT is_property(entity) AND NOT {ADDS_NOTHING} AND entity IN (
+    SELECT subject FROM judged WHERE reason IS NULL
+    UNION SELECT entity FROM described
+    UNION SELECT subject FROM inverse_claims
+    UNION SELECT entity FROM known
+)
+"""
+_OTHER_LABELS = f"""
+UNION ALL SELECT entity, text, true FROM terms JOIN chosen USING (entity)
+WHERE kind = {LABEL} AND entity >= {FIRST_OTHER} AND text <> label
+"""
+# Without those whose names are taken: only names that the knowledge base had before can end so.
+_NEW_ALIASES = f"""
+SELECT a.* FROM aliased a
+ANTI JOIN (
+    SELECT name FROM named WHERE ends_with(name, '{ALIAS}') UNION SELECT name FROM taken WHERE ends_with(name, '{ALIAS}')
+) b ON a.name = b.name
+"""
+FACTS = f"""
+SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object, bool_and(a.of_label) AS of_label
+FROM aliased a
+JOIN units s ON s.text = a.name
+JOIN units p ON p.text = '{ALIAS_OF}'
+JOIN entity_units o ON o.entity = a.entity
+ANTI JOIN claim_facts c ON c.subject = s.unit AND c.predicate = p.unit AND c.object = o.unit
+GROUP BY ALL
+"""
+BY_TITLE, BY_LABEL_AND_DESCRIPTION, BY_LABEL, BY_INVERSE, AS_BEFORE = 0, 1, 2, 3, 4
+"""The values of `named.rule`: what made the name."""
+# Each text follows its rank, as one character: the least of these strings is the best term.
+_CHOSEN = """
+SELECT entity, substr(label, 2) AS label, substr(description, 2) AS description, substr(title, 2) AS title,
+    substr(short_description, 2) AS short_description
+FROM (
+    SELECT entity,
+        min(chr(48 + rank) || text) FILTER (WHERE kind = {label}) AS label,
+        min(chr(48 + rank) || text) FILTER (WHERE kind = {description}) AS description,
+        min(chr(48 + rank) || text) FILTER (WHERE kind = {title}) AS title,
+        min(chr(48 + rank) || text) FILTER (WHERE kind = {short_description}) AS short_description
+    FROM terms GROUP BY entity
+)
+"""
+_NATURAL = """
+SELECT entity, cut(natural_name, {limit}) AS name, rule, length(natural_name) > {limit} AS is_cut, false AS has_id
+FROM (
+    SELECT entity, rule, CASE rule
+        WHEN {by_title} THEN title
+        WHEN {by_both} THEN label || ' (' || description || ')'
+        ELSE label END AS natural_name
+    FROM (
+        SELECT *, CAST(CASE
+            WHEN is_property(entity) OR entity >= {first_other} THEN {by_label}
+            WHEN title IS NOT NULL THEN {by_title}
+            WHEN description IS NOT NULL THEN {by_both}
+            ELSE {by_label} END AS SMALLINT) AS rule
+        FROM chosen
+    )
+)
+WHERE natural_name IS NOT NULL
+"""
+_WITH_KNOWN_NAMES = """
+SELECT n.* FROM named n ANTI JOIN known k ON n.entity = k.entity
+UNION ALL SELECT entity, name, CAST({as_before} AS SMALLINT), false, false FROM known WHERE entity > 0
+"""
+_WITH_KNOWN_INVERSE_NAMES = """
+SELECT n.entity, coalesce(k.name, n.name) AS name,
+    CAST(CASE WHEN k.entity IS NULL THEN n.rule ELSE {as_before} END AS SMALLINT) AS rule,
+    n.is_cut AND k.entity IS NULL AS is_cut, n.has_id
+FROM named n LEFT JOIN (SELECT entity, name FROM known WHERE entity < 0) k ON n.entity = k.entity
+"""
+# The entities that the input calls otherwise than the knowledge base does. A name of a label stays.
+_LEAVING = """
+CREATE TABLE leaving AS SELECT entity FROM known JOIN chosen USING (entity)
+WHERE {renames} AND entity >= {first_other} AND NOT is_property(entity)
+    AND name <> label AND NOT starts_with(name, label || ' (');
+DELETE FROM known WHERE entity IN (SELECT entity FROM leaving);
+"""
+# The names that new entities could get.
+_CANDIDATES = """
+SELECT name FROM named WHERE rule <> {as_before}
+UNION ALL SELECT cut(name, {limit} - length({suffix})) || {suffix} FROM named WHERE rule <> {as_before}
+"""
+# The entities that get their ids. An inverse has the negative number of its property.
+_COLLIDING = """
+SELECT entity, name FROM named
+JOIN (
+    SELECT name, count(*) FILTER (WHERE is_property(entity) AND entity > 0) AS properties,
+        count(*) FILTER (WHERE entity < 0) AS inverses
+    FROM named WHERE rule <> {as_before} GROUP BY name HAVING count(*) > 1
+) USING (name)
+WHERE rule <> {as_before} AND CASE
+    WHEN entity < 0 THEN inverses > 1 OR properties > 0
+    WHEN is_property(entity) THEN properties > 1
+    ELSE true END
+UNION SELECT entity, name FROM named
+WHERE rule <> {as_before}
+    AND (name IN {reserved} OR name IN (SELECT name FROM taken) OR ends_with(name, '{alias}'))
+"""
+_SUFFIX = (
+    "(CASE WHEN entity < 0 THEN ' (inverse of ' ELSE ' (' END || "
+    "replace(replace(entity_id(abs(entity)), '<', '‹'), '>', '›') || ')')"
+)
+_WITH_IDS = """
+SELECT entity, CASE WHEN with_id IS NULL THEN name ELSE cut(name, {limit} - length({suffix})) || {suffix} END AS name, rule,
+    is_cut OR (with_id IS NOT NULL AND length(name) > {limit} - length({suffix})) AS is_cut,
+    has_id OR with_id IS NOT NULL AS has_id
+FROM named LEFT JOIN (SELECT DISTINCT entity AS with_id FROM colliding) ON entity = with_id
+"""
+# Names with ids differ from each other, so a name with an id can collide only with a name without one, or with one that
+# the knowledge base has already.
+_COLLIDING_AGAIN = """
+SELECT entity, name FROM named
+WHERE rule <> {as_before} AND CASE
+    WHEN has_id THEN entity IN (SELECT entity FROM colliding) AND name IN (SELECT name FROM taken) AND length(name) < {limit}
+    ELSE name IN (SELECT name FROM named WHERE entity IN (SELECT entity FROM colliding)) END
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,50 +366,6 @@ def _describe(key: bytes) -> str:
     return f"block of names {key!r}"
 
 
-_SIZE = MAX_PART_CHARACTERS - len(ALIAS)
-NAMES = f"SELECT cut(text, {_SIZE}) || '{ALIAS}' AS name FROM terms WHERE kind = {OTHER_NAME}"
-"""SQL: the names of all aliases in the input."""
-ADDS_NOTHING = "(n.name = t.text OR starts_with(n.name, t.text || ' ('))"
-"""SQL: whether alias `t.text` adds nothing to name `n.name`."""
-_ALIASED = f"""
-SELECT entity, t.text, cut(text, {{size}}) || '{ALIAS}' AS name, length(text) > {{size}} AS is_cut, of_label
-FROM (
-    SELECT entity, text, bool_and(of_label) AS of_label FROM (
-        SELECT entity, text, false AS of_label FROM terms WHERE kind = {OTHER_NAME}
-        UNION ALL
-        SELECT entity, label, true FROM chosen JOIN named USING (entity) WHERE rule = {{by_title}} AND label IS NOT NULL
-        {{others}}
-    ) GROUP BY entity, text
-) t JOIN named n USING (entity)
-WHERE {{wanted}} AND NOT is_property(entity) AND NOT {ADDS_NOTHING} AND entity IN (
-    SELECT subject FROM judged WHERE reason IS NULL
-    UNION SELECT entity FROM described
-    UNION SELECT subject FROM inverse_claims
-    UNION SELECT entity FROM known
-)
-"""
-_OTHER_LABELS = f"""
-UNION ALL SELECT entity, text, true FROM terms JOIN chosen USING (entity)
-WHERE kind = {LABEL} AND entity >= {FIRST_OTHER} AND text <> label
-"""
-# Without those whose names are taken: only names that the knowledge base had before can end so.
-_NEW_ALIASES = f"""
-SELECT a.* FROM aliased a
-ANTI JOIN (
-    SELECT name FROM named WHERE ends_with(name, '{ALIAS}') UNION SELECT name FROM taken WHERE ends_with(name, '{ALIAS}')
-) b ON a.name = b.name
-"""
-FACTS = f"""
-SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object, bool_and(a.of_label) AS of_label
-FROM aliased a
-JOIN units s ON s.text = a.name
-JOIN units p ON p.text = '{ALIAS_OF}'
-JOIN entity_units o ON o.entity = a.entity
-ANTI JOIN claim_facts c ON c.subject = s.unit AND c.predicate = p.unit AND c.object = o.unit
-GROUP BY ALL
-"""
-
-
 def choose_aliases(database: Tables, selection: Selection, by_title: int, *, is_graph: bool = False) -> None:
     """Make the table `aliased` from `terms`, the names and the facts so far; it is empty without `selection.aliases`.
 
@@ -290,97 +377,6 @@ def choose_aliases(database: Tables, selection: Selection, by_title: int, *, is_
         "aliased", _ALIASED.format(size=_SIZE, wanted=bool(selection.aliases), by_title=by_title, others=others)
     )
     database.table("aliased", _NEW_ALIASES)
-
-
-BY_TITLE, BY_LABEL_AND_DESCRIPTION, BY_LABEL, BY_INVERSE, AS_BEFORE = 0, 1, 2, 3, 4
-"""The values of `named.rule`: what made the name."""
-# Each text follows its rank, as one character: the least of these strings is the best term.
-_CHOSEN = """
-SELECT entity, substr(label, 2) AS label, substr(description, 2) AS description, substr(title, 2) AS title,
-    substr(short_description, 2) AS short_description
-FROM (
-    SELECT entity,
-        min(chr(48 + rank) || text) FILTER (WHERE kind = {label}) AS label,
-        min(chr(48 + rank) || text) FILTER (WHERE kind = {description}) AS description,
-        min(chr(48 + rank) || text) FILTER (WHERE kind = {title}) AS title,
-        min(chr(48 + rank) || text) FILTER (WHERE kind = {short_description}) AS short_description
-    FROM terms GROUP BY entity
-)
-"""
-_NATURAL = """
-SELECT entity, cut(natural_name, {limit}) AS name, rule, length(natural_name) > {limit} AS is_cut, false AS has_id
-FROM (
-    SELECT entity, rule, CASE rule
-        WHEN {by_title} THEN title
-        WHEN {by_both} THEN label || ' (' || description || ')'
-        ELSE label END AS natural_name
-    FROM (
-        SELECT *, CAST(CASE
-            WHEN is_property(entity) OR entity >= {first_other} THEN {by_label}
-            WHEN title IS NOT NULL THEN {by_title}
-            WHEN description IS NOT NULL THEN {by_both}
-            ELSE {by_label} END AS SMALLINT) AS rule
-        FROM chosen
-    )
-)
-WHERE natural_name IS NOT NULL
-"""
-_WITH_KNOWN_NAMES = """
-SELECT n.* FROM named n ANTI JOIN known k ON n.entity = k.entity
-UNION ALL SELECT entity, name, CAST({as_before} AS SMALLINT), false, false FROM known WHERE entity > 0
-"""
-_WITH_KNOWN_INVERSE_NAMES = """
-SELECT n.entity, coalesce(k.name, n.name) AS name,
-    CAST(CASE WHEN k.entity IS NULL THEN n.rule ELSE {as_before} END AS SMALLINT) AS rule,
-    n.is_cut AND k.entity IS NULL AS is_cut, n.has_id
-FROM named n LEFT JOIN (SELECT entity, name FROM known WHERE entity < 0) k ON n.entity = k.entity
-"""
-# The entities that the input calls otherwise than the knowledge base does. A name of a label stays.
-_LEAVING = """
-CREATE TABLE leaving AS SELECT entity FROM known JOIN chosen USING (entity)
-WHERE {renames} AND entity >= {first_other} AND NOT is_property(entity)
-    AND name <> label AND NOT starts_with(name, label || ' (');
-DELETE FROM known WHERE entity IN (SELECT entity FROM leaving);
-"""
-# The names that new entities could get.
-_CANDIDATES = """
-SELECT name FROM named WHERE rule <> {as_before}
-UNION ALL SELECT cut(name, {limit} - length({suffix})) || {suffix} FROM named WHERE rule <> {as_before}
-"""
-# The entities that get their ids. An inverse has the negative number of its property.
-_COLLIDING = """
-SELECT entity, name FROM named
-JOIN (
-    SELECT name, count(*) FILTER (WHERE is_property(entity) AND entity > 0) AS properties,
-        count(*) FILTER (WHERE entity < 0) AS inverses
-    FROM named WHERE rule <> {as_before} GROUP BY name HAVING count(*) > 1
-) USING (name)
-WHERE rule <> {as_before} AND CASE
-    WHEN entity < 0 THEN inverses > 1 OR properties > 0
-    WHEN is_property(entity) THEN properties > 1
-    ELSE true END
-UNION SELECT entity, name FROM named
-WHERE rule <> {as_before}
-    AND (name IN {reserved} OR name IN (SELECT name FROM taken) OR ends_with(name, '{alias}'))
-"""
-_SUFFIX = (
-    "(CASE WHEN entity < 0 THEN ' (inverse of ' ELSE ' (' END || "
-    "replace(replace(entity_id(abs(entity)), '<', '‹'), '>', '›') || ')')"
-)
-_WITH_IDS = """
-SELECT entity, CASE WHEN with_id IS NULL THEN name ELSE cut(name, {limit} - length({suffix})) || {suffix} END AS name, rule,
-    is_cut OR (with_id IS NOT NULL AND length(name) > {limit} - length({suffix})) AS is_cut,
-    has_id OR with_id IS NOT NULL AS has_id
-FROM named LEFT JOIN (SELECT DISTINCT entity AS with_id FROM colliding) ON entity = with_id
-"""
-# Names with ids differ from each other, so a name with an id can collide only with a name without one, or with one that
-# the knowledge base has already.
-_COLLIDING_AGAIN = """
-SELECT entity, name FROM named
-WHERE rule <> {as_before} AND CASE
-    WHEN has_id THEN entity IN (SELECT entity FROM colliding) AND name IN (SELECT name FROM taken) AND length(name) < {limit}
-    ELSE name IN (SELECT name FROM named WHERE entity IN (SELECT entity FROM colliding)) END
-"""
 
 
 def name_entities(

@@ -160,6 +160,64 @@ UNION SELECT entity - 1 FROM known_properties ANTI JOIN found USING (entity)
 ) WHERE entity & 1 = 0
 """
 _TYPED = "{0} + CAST({0} IN (SELECT entity FROM predicate_numbers) AS BIGINT)"
+_UNLABELLED = """
+SELECT e.entity, e.id FROM entities e
+SEMI JOIN (
+    SELECT subject AS entity FROM claims UNION SELECT property FROM claims
+    UNION SELECT object FROM claims WHERE object IS NOT NULL UNION SELECT step FROM path_steps
+    UNION SELECT subject FROM inverse_of UNION SELECT object FROM inverse_of
+) m ON e.entity = m.entity
+LEFT JOIN chosen c ON e.entity = c.entity
+WHERE c.label IS NULL AND NOT starts_with(e.id, '_:') AND e.entity NOT IN (SELECT entity FROM path_steps)
+    AND e.entity NOT IN (SELECT entity FROM edges)
+"""
+_EDGES = f"""
+SELECT s.subject AS entity, s.object AS one, e.object AS other FROM claims s JOIN claims e ON s.subject = e.subject
+WHERE s.property = {START} AND e.property = {END}
+"""
+_EDGE_LABELS = f"""
+SELECT e.entity, min(coalesce(k.name, c.label)), min(coalesce(l.name, d.label)), min(text)
+FROM edges e JOIN terms t ON e.entity = t.entity AND t.kind = {OWN_NAME}
+LEFT JOIN chosen c ON one = c.entity LEFT JOIN chosen d ON other = d.entity
+LEFT JOIN known k ON one = k.entity LEFT JOIN known l ON other = l.entity GROUP BY e.entity
+"""
+_PERSONS = f"""
+SELECT entity, concat_ws(' ', min(text) FILTER (WHERE kind = {GIVEN_NAME}), min(text) FILTER (WHERE kind = {FAMILY_NAME}))
+    AS label
+FROM terms WHERE kind IN ({GIVEN_NAME}, {FAMILY_NAME}) GROUP BY entity
+"""
+_WITH_LABELS = """
+SELECT coalesce(c.entity, l.entity) AS entity, coalesce(c.label, l.label) AS label, description, title, short_description
+FROM chosen c FULL JOIN labels l ON c.entity = l.entity
+"""
+_PATH_LABELS = """
+SELECT s.entity, array_agg(c.label ORDER BY place) AS labels FROM path_steps s JOIN chosen c ON s.step = c.entity
+GROUP BY s.entity
+"""
+_CONTESTED = """
+SELECT entity, name FROM named JOIN (
+    SELECT name, count(*) FILTER (WHERE is_property(entity) AND entity > 0) AS properties
+    FROM named GROUP BY name HAVING count(*) > 1
+) USING (name)
+WHERE entity >= {first} AND rule = {by_label} AND (NOT is_property(entity) OR properties > 1)
+UNION SELECT entity, name FROM named WHERE entity >= {first} AND rule = {by_label}
+    AND (name IN {reserved} OR name IN (SELECT name FROM taken) OR ends_with(name, '{alias}'))
+"""
+_TYPES = """
+SELECT subject AS entity, min(label) AS type FROM claims JOIN chosen ON object = chosen.entity
+WHERE property = {type} AND subject IN (SELECT entity FROM contested) GROUP BY subject
+"""
+_BRACKETS = """
+SELECT c.entity, c.name, description, type, id FROM contested c JOIN entities e USING (entity)
+LEFT JOIN chosen USING (entity) LEFT JOIN ({types}) t USING (entity) ORDER BY c.entity
+"""
+_RENAMED = """
+SELECT n.entity, CASE WHEN r.name IS NULL THEN n.name
+    ELSE cut(n.name, {limit} - length(r.name) - 3) || ' (' || r.name || ')' END AS name,
+    n.rule, n.is_cut, n.has_id OR r.has_id IS TRUE AS has_id
+FROM named n LEFT JOIN renamed r USING (entity)
+"""
+_LONGEST_BRACKET = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,42 +383,6 @@ def _account(database: WorkDatabase, before: int, left_out: tuple[int, int], giv
     return GraphShape(+dropped, max(-rest, 0) + given, notes, is_empty=False)
 
 
-_UNLABELLED = """
-SELECT e.entity, e.id FROM entities e
-SEMI JOIN (
-    SELECT subject AS entity FROM claims UNION SELECT property FROM claims
-    UNION SELECT object FROM claims WHERE object IS NOT NULL UNION SELECT step FROM path_steps
-    UNION SELECT subject FROM inverse_of UNION SELECT object FROM inverse_of
-) m ON e.entity = m.entity
-LEFT JOIN chosen c ON e.entity = c.entity
-WHERE c.label IS NULL AND NOT starts_with(e.id, '_:') AND e.entity NOT IN (SELECT entity FROM path_steps)
-    AND e.entity NOT IN (SELECT entity FROM edges)
-"""
-_EDGES = f"""
-SELECT s.subject AS entity, s.object AS one, e.object AS other FROM claims s JOIN claims e ON s.subject = e.subject
-WHERE s.property = {START} AND e.property = {END}
-"""
-_EDGE_LABELS = f"""
-SELECT e.entity, min(coalesce(k.name, c.label)), min(coalesce(l.name, d.label)), min(text)
-FROM edges e JOIN terms t ON e.entity = t.entity AND t.kind = {OWN_NAME}
-LEFT JOIN chosen c ON one = c.entity LEFT JOIN chosen d ON other = d.entity
-LEFT JOIN known k ON one = k.entity LEFT JOIN known l ON other = l.entity GROUP BY e.entity
-"""
-_PERSONS = f"""
-SELECT entity, concat_ws(' ', min(text) FILTER (WHERE kind = {GIVEN_NAME}), min(text) FILTER (WHERE kind = {FAMILY_NAME}))
-    AS label
-FROM terms WHERE kind IN ({GIVEN_NAME}, {FAMILY_NAME}) GROUP BY entity
-"""
-_WITH_LABELS = """
-SELECT coalesce(c.entity, l.entity) AS entity, coalesce(c.label, l.label) AS label, description, title, short_description
-FROM chosen c FULL JOIN labels l ON c.entity = l.entity
-"""
-_PATH_LABELS = """
-SELECT s.entity, array_agg(c.label ORDER BY place) AS labels FROM path_steps s JOIN chosen c ON s.step = c.entity
-GROUP BY s.entity
-"""
-
-
 def complete_labels(database: WorkDatabase) -> None:
     """Add to `chosen` the labels of entities that have none: of names of persons, of ids and IRIs, of the steps of paths,
     and of the two ends of edges (`Arsenal – Chelsea (played, 29 Apr 2014)`).
@@ -398,32 +420,6 @@ def _add_labels(database: WorkDatabase, labels: list[tuple[int, str]]) -> None:
     database.table("chosen", _WITH_LABELS)
     database.execute("INSERT INTO made_labels SELECT entity FROM labels")
     database.drop("labels")
-
-
-_CONTESTED = """
-SELECT entity, name FROM named JOIN (
-    SELECT name, count(*) FILTER (WHERE is_property(entity) AND entity > 0) AS properties
-    FROM named GROUP BY name HAVING count(*) > 1
-) USING (name)
-WHERE entity >= {first} AND rule = {by_label} AND (NOT is_property(entity) OR properties > 1)
-UNION SELECT entity, name FROM named WHERE entity >= {first} AND rule = {by_label}
-    AND (name IN {reserved} OR name IN (SELECT name FROM taken) OR ends_with(name, '{alias}'))
-"""
-_TYPES = """
-SELECT subject AS entity, min(label) AS type FROM claims JOIN chosen ON object = chosen.entity
-WHERE property = {type} AND subject IN (SELECT entity FROM contested) GROUP BY subject
-"""
-_BRACKETS = """
-SELECT c.entity, c.name, description, type, id FROM contested c JOIN entities e USING (entity)
-LEFT JOIN chosen USING (entity) LEFT JOIN ({types}) t USING (entity) ORDER BY c.entity
-"""
-_RENAMED = """
-SELECT n.entity, CASE WHEN r.name IS NULL THEN n.name
-    ELSE cut(n.name, {limit} - length(r.name) - 3) || ' (' || r.name || ')' END AS name,
-    n.rule, n.is_cut, n.has_id OR r.has_id IS TRUE AS has_id
-FROM named n LEFT JOIN renamed r USING (entity)
-"""
-_LONGEST_BRACKET = 100
 
 
 def distinguish_names(

@@ -29,6 +29,10 @@ AHEAD = 2
 _Item = TypeVar("_Item")
 _Shared = TypeVar("_Shared")
 _Result = TypeVar("_Result")
+ALONE = 5.0
+"""Seconds beyond its time after which a process ends by itself, if its parent is gone."""
+LONGEST = 1e6
+"""The most seconds that the system's timers take."""
 
 
 def in_processes(
@@ -79,12 +83,6 @@ class ProcessEndedError(Exception):
 def pickled(function: Callable[[_Shared, _Item], object], shared: _Shared) -> bytes:
     """Return what a process is given first: a function of a module, and what all its items share."""
     return pickle.dumps((function, shared), pickle.HIGHEST_PROTOCOL)
-
-
-ALONE = 5.0
-"""Seconds beyond its time after which a process ends by itself, if its parent is gone."""
-LONGEST = 1e6
-"""The most seconds that the system's timers take."""
 
 
 class Process:

@@ -33,6 +33,7 @@ from refactx.ingest.sources import Source
 _MOST_COLUMNS = 20_000
 """More than a sheet has (16,384). Each takes half a millisecond, and a kilobyte for each block of rows."""
 _GRAPH_COLUMNS = (":id", ":start_id", ":end_id", "~id", "~from", "~to")
+_NAMING = (r"(name|label|title)$", r".*\b(name|label|title)$", r".*(name|label|title)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,9 +196,6 @@ def _no_column(source: Source, header: Header, missing: Sequence[str], options: 
     name = f"such as {subject}{why}, " if why else ""
     choose = f"give the column that names the rows, {name}or call three columns subject, predicate and object"
     return InputError(found, command=command, clients=choose)
-
-
-_NAMING = (r"(name|label|title)$", r".*\b(name|label|title)$", r".*(name|label|title)")
 
 
 def _proposed_subject(source: Source, header: Header) -> tuple[str, str]:

@@ -58,7 +58,7 @@ from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props
 from refactx.ingest.profile import in_words, recognise_profile
 from refactx.ingest.report import REPORTED_FAULTS
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection, TableOptions
-from refactx.ingest.sources import BYTE_ORDER_MARK, Format, Inputs, RowSource, Source
+from refactx.ingest.sources import BYTE_ORDER_MARK, BatchSource, Format, Inputs, Source
 from refactx.ingest.work import Resources, WorkDatabase, open_work_database
 from refactx.progress import progress_bar
 
@@ -89,6 +89,18 @@ _GRAPH_TABLE = re.compile(rb'(?i)(?:^|[,;\t|"])(?:[\w ]*:(?:ID|START_ID|END_ID)\
 _GRAPHML = re.compile(rb"<(?:[\w.-]+:)?graphml[\s/>]")
 _HEADER_BYTES = 4096
 _TRIED_LINES = 1000
+_EXACT_FACT = f"^<{PLAIN_TEXT}> <{PLAIN_TEXT}> <{PLAIN_TEXT}> \\.$"
+_BOUNDARY = re.compile(r">\s+<")
+_TRIPLE = "<http://example.org/Graz> <http://example.org/country> <http://example.org/Austria> ."
+_EXAMPLES: Mapping[Format, str] = {
+    "N-Triples": _TRIPLE,
+    "N-Quads": _TRIPLE,
+    "ready-made facts": "<Danny Boyle> <date of birth> <1956-10-20> .",
+}
+OTHER_GRAPH = (
+    "it has no triple about an id of www.wikidata.org (<http://www.wikidata.org/entity/Q42>), as its profile says: "
+    "another graph has the profile rdf (--profile rdf), which ingest on Spark does not read"
+)
 
 
 def format_of(source: Source, tables: TableOptions = DEFAULT_SELECTION.tables) -> Format:
@@ -100,7 +112,7 @@ def format_of(source: Source, tables: TableOptions = DEFAULT_SELECTION.tables) -
         InputError: as `Source.blocks` does; or neither the name nor the first lines say what the file is.
     """
     named = source.format_by_name
-    if isinstance(source, RowSource):
+    if isinstance(source, BatchSource):
         return "table"
     says_table = tables.columns or tables.subjects or tables.delimiter or tables.comment or not tables.header
     start = source.first_lines()
@@ -207,10 +219,6 @@ def _lines_read(text: bytes, form: pyoxigraph.RdfFormat, *, lenient: bool) -> fl
     return math.inf
 
 
-_EXACT_FACT = f"^<{PLAIN_TEXT}> <{PLAIN_TEXT}> <{PLAIN_TEXT}> \\.$"
-_BOUNDARY = re.compile(r">\s+<")
-
-
 def parse_ready_made(block: bytes, first_line: int) -> Parsed:
     """Return a block of ready-made facts as rows of `ready` (`subject, predicate, object`, clean and cut).
 
@@ -290,7 +298,7 @@ def row_names(sources: Sequence[Source], index: str) -> dict[str, str]:
     """Return what the rows of each table are rows of: what its file is called; of rows that are in no file, what the index is
     called."""
     tables = [one for one in sources if not one.is_labels]
-    in_no_file = [one for one in tables if one.is_standard_input or (isinstance(one, RowSource) and one.keys is None)]
+    in_no_file = [one for one in tables if one.is_standard_input or (isinstance(one, BatchSource) and one.keys is None)]
     return {one.table: in_words(index if one in in_no_file else one.table) for one in tables}
 
 
@@ -352,13 +360,6 @@ BLOCK_PARSERS: Mapping[Format, BlockParser] = {
 }
 """The formats of which any block of whole lines can be parsed by itself."""
 
-_TRIPLE = "<http://example.org/Graz> <http://example.org/country> <http://example.org/Austria> ."
-_EXAMPLES: Mapping[Format, str] = {
-    "N-Triples": _TRIPLE,
-    "N-Quads": _TRIPLE,
-    "ready-made facts": "<Danny Boyle> <date of birth> <1956-10-20> .",
-}
-
 
 def _rdf_reader(name: Format) -> Reader:
     return lambda source, selection, _, advance: parse_rdf(source, name, selection, advance)
@@ -415,12 +416,6 @@ def recognised(inputs: Inputs, selection: Selection, index: str | None) -> Selec
         if form in RDF_KINDS:
             return replace(selection, profile=recognise_profile(first_triples(source, form)))
     return selection
-
-
-OTHER_GRAPH = (
-    "it has no triple about an id of www.wikidata.org (<http://www.wikidata.org/entity/Q42>), as its profile says: "
-    "another graph has the profile rdf (--profile rdf), which ingest on Spark does not read"
-)
 
 
 def published_quads(paths: Sequence[Path], base: str | None = None) -> Iterator[pyoxigraph.Quad]:

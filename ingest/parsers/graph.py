@@ -51,7 +51,7 @@ _TEXT = pa.large_string()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Columns:
+class _TripleColumns:
     """n triples. `subjects`, `objects`: large_string[n], IRIs, blank nodes (`_:b1`) or the texts of literals, escapes
     decoded. `predicate`, `suffix`: int32[n], places in `predicates` and `suffixes`; -1 if the object is no literal."""
 
@@ -62,10 +62,10 @@ class _Columns:
     predicates: Sequence[str]
     suffixes: Sequence[Suffix]
 
-    def take(self, rows: NDArray[np.int64]) -> "_Columns":
+    def take(self, rows: NDArray[np.int64]) -> "_TripleColumns":
         at = pa.array(rows)
         predicate, suffix = self.predicate[rows], self.suffix[rows]
-        return _Columns(
+        return _TripleColumns(
             self.subjects.take(at), predicate, self.objects.take(at), suffix, self.predicates, self.suffixes
         )
 
@@ -77,7 +77,7 @@ def parse_graph(block: bytes, first_line: int, selection: Selection, *, scope: s
     in common: `_:b1` of two files are two nodes.
     """
     result = Parsed(lines=0)
-    rows = _Rows(selection, scope, result.dropped)
+    rows = _GraphRows(selection, scope, result.dropped)
     for statements in statements_of(block, first_line, result):
         rows.add(_of_statements(statements))
     result.tables = rows.tables()
@@ -107,17 +107,17 @@ def as_wikidata(block: bytes, base: str) -> bytes:
     return re.sub(rb"(?m)(^| )<%b(?=entity/|prop/)" % re.escape(base.encode()), rb"\1<%b" % ours, block)
 
 
-def _of_statements(statements: Statements) -> _Columns:
+def _of_statements(statements: Statements) -> _TripleColumns:
     objects = statements.objects()
     escaped = pc.match_substring(objects, "\\")
     if pc.any(escaped).as_py():
         decoded = [statements.decode(text) for text in objects.filter(escaped).to_pylist()]
         objects = pc.replace_with_mask(objects, escaped, pa.array(decoded, _TEXT))
     predicates, suffixes = statements.predicates, statements.suffixes
-    return _Columns(statements.subjects(), statements.predicate, objects, statements.suffix, predicates, suffixes)
+    return _TripleColumns(statements.subjects(), statements.predicate, objects, statements.suffix, predicates, suffixes)
 
 
-class _Rows:
+class _GraphRows:
     """The staged rows of one block; counts the triples that give none in `dropped`, by reason."""
 
     def __init__(self, selection: Selection, scope: str, dropped: Counter[str]) -> None:
@@ -128,7 +128,7 @@ class _Rows:
         self._claims: list[pa.Table] = []
         self._terms: list[pa.Table] = []
 
-    def add(self, triples: _Columns) -> None:
+    def add(self, triples: _TripleColumns) -> None:
         if not len(triples.predicate):
             return
         kinds = [self._kind_of(predicate) for predicate in triples.predicates]
@@ -152,7 +152,7 @@ class _Rows:
             "ids": self._numbers.table(),
         }
 
-    def _add_nodes(self, triples: _Columns) -> None:
+    def _add_nodes(self, triples: _TripleColumns) -> None:
         """Add claims about entities, without the types that say what kind of schema a thing is part of."""
         about_term = pc.equal(triples.subjects, TRIPLE_TERM).to_numpy(zero_copy_only=False)
         is_term = pc.equal(triples.objects, TRIPLE_TERM).to_numpy(zero_copy_only=False)
@@ -170,7 +170,7 @@ class _Rows:
         rest = triples.take(np.flatnonzero(kept))
         self._add_claims(rest, self._numbers.of(self._scoped(rest.objects)), None, None)
 
-    def _add_literals(self, triples: _Columns) -> None:
+    def _add_literals(self, triples: _TripleColumns) -> None:
         """Add claims about literals, one datatype at a time."""
         for code, (language, datatype) in enumerate(triples.suffixes):
             rows = triples.take(np.flatnonzero(triples.suffix == code))
@@ -192,7 +192,7 @@ class _Rows:
             kept = np.flatnonzero(pc.fill_null(pc.invert(empty), False).to_numpy(zero_copy_only=False))
             self._add_claims(rows.take(kept), None, written.take(pa.array(kept)), value_kind(language, datatype))
 
-    def _add_terms(self, triples: _Columns, names: Sequence[str], places: Sequence[int]) -> None:
+    def _add_terms(self, triples: _TripleColumns, names: Sequence[str], places: Sequence[int]) -> None:
         """Add labels, descriptions and other names in the languages of the selection."""
         languages = self._selection.languages
         found = (None if tag is None else language_rank(tag, languages) for tag, _ in triples.suffixes)
@@ -223,7 +223,7 @@ class _Rows:
         self._terms.append(pa.table(columns, schema=SCHEMAS["terms"]))
 
     def _add_claims(
-        self, triples: _Columns, objects: pa.Array | None, texts: pa.Array | None, kind: int | None
+        self, triples: _TripleColumns, objects: pa.Array | None, texts: pa.Array | None, kind: int | None
     ) -> None:
         count = len(triples.predicate)
         properties = self._numbers.of(pa.array(triples.predicates, _TEXT)).to_numpy()
@@ -236,7 +236,7 @@ class _Rows:
         ]
         self._claims.append(pa.table(columns, schema=SCHEMAS["claims"]))
 
-    def _entities(self, triples: _Columns) -> pa.Array:
+    def _entities(self, triples: _TripleColumns) -> pa.Array:
         return self._numbers.of(self._scoped(triples.subjects))
 
     def _scoped(self, nodes: pa.Array) -> pa.Array:

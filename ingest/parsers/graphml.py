@@ -9,7 +9,7 @@ from refactx.errors import InputError
 from refactx.fact import clean_part, written_part
 from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, Parsed, utf8_blocks
-from refactx.ingest.parsers.records import Statements, add_edge, edge_id, edge_label
+from refactx.ingest.parsers.records import EntityRows, add_edge, edge_id, edge_label
 from refactx.ingest.profile import TYPE
 from refactx.ingest.selection import Selection
 from refactx.ingest.sources import Source
@@ -53,11 +53,11 @@ class _GraphReader:
         self._data: dict[str, str] = {}
         self._key = ""
         self.texts: list[str] = []
-        self.statements = Statements()
+        self.statements = EntityRows()
 
     def take(self) -> Parsed:
         """Return what was read since the last call."""
-        taken, self.statements = self.statements.parsed(), Statements()
+        taken, self.statements = self.statements.parsed(), EntityRows()
         return taken
 
     def start(self, name: str, attributes: dict[str, str]) -> None:

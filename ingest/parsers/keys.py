@@ -32,7 +32,7 @@ from refactx.ingest.parsers.records import json_blocks, json_text, names_of_thin
 from refactx.ingest.parsers.tables import BETWEEN, Header, read_header, read_rows
 from refactx.ingest.profile import in_words
 from refactx.ingest.selection import TableOptions
-from refactx.ingest.sources import RowSource, Source
+from refactx.ingest.sources import BatchSource, Source
 
 _TEXT = pa.large_string()
 _LARGEST = 1 << 30
@@ -112,7 +112,7 @@ class _Table:
     def is_small(self) -> bool:
         """Whether it can be read twice, and is not too large for that."""
         sources = [source for source, _, _ in self.parts]
-        sizes = (0 if isinstance(one, RowSource) else (one.size or 0) * one.text_per_byte() for one in sources)
+        sizes = (0 if isinstance(one, BatchSource) else (one.size or 0) * one.text_per_byte() for one in sources)
         return not any(one.reads_once for one in sources) and sum(sizes) <= _LARGEST
 
     def load(self, places: Iterable[int]) -> None:
@@ -348,7 +348,7 @@ class _Joins:
 def _of_only(key: str, table: "_Table | None") -> str:
     """Return a key that is within one table as one of the only table, if that has no name of its own."""
     left, right = (part.rpartition(".") for part in parts_of_key(key))
-    has_name = table is None or not (isinstance(table.parts[0][0], RowSource) or table.parts[0][0].reads_once)
+    has_name = table is None or not (isinstance(table.parts[0][0], BatchSource) or table.parts[0][0].reads_once)
     if table is None or has_name or left[0].casefold() != right[0].casefold():
         return key
     return f"{table.name}.{left[2]}={table.name}.{right[2]}"

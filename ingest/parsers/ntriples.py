@@ -60,6 +60,22 @@ _QUAD = re.compile(
 _ENTITY_IRI = re.compile(r"https?://www\.wikidata\.org/entity/([QP][1-9][0-9]{0,17})")
 _ONE_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
 _SHORT = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
+NOT_NTRIPLES = "not N-Triples"
+"""What the description of a line says after the name of the syntax that it is in."""
+_LINE_FEED, _RETURN, _QUOTE, _CLOSE, _BACKSLASH = 10, 13, 34, 62, 92
+_CHUNK = 1 << 18  # bytes searched at a time: they and the result fit the processor's cache
+_ENTITY = b"http://www.wikidata.org/entity/"
+_ID_DIGITS = 18
+# What an IRI without escapes may be, in its brackets, and a literal with escapes that stand for a character.
+_PLAIN_IRI = r'<[A-Za-z][A-Za-z0-9+.\-]*:[^\x00-\x20<>"{}|^`\\]*>'
+_SECURE_ENTITY = r"^<https://www\.wikidata\.org/entity/"
+_ESCAPES = (
+    r"\\(?:[tbnrf\"'\\]|u(?:[0-9A-CE-Fa-ce-f][0-9A-Fa-f]{3}|[Dd][0-7][0-9A-Fa-f]{2})"
+    r"|U000[1-9A-Fa-f][0-9A-Fa-f]{4}|U0010[0-9A-Fa-f]{4})"
+)
+_ESCAPED_TEXT = rf'^"(?:[^"\\\r]|{_ESCAPES})*"$'
+_SUFFIX = re.compile(rf"(?:{_TAG}|\^\^<(?!{_TAGGED}>)(http://[A-Za-z0-9:/.#_-]+)>)?")
+_PREDICATE = re.compile(r"<([A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*)>")
 
 
 class Triple(NamedTuple):
@@ -121,10 +137,6 @@ def empty_line(line: str) -> str | None:
     if _EMPTY.fullmatch(line):
         return "blank"
     return "comment" if line.lstrip(" \t\ufeff").startswith("#") or _VERSION.fullmatch(line) else None
-
-
-NOT_NTRIPLES = "not N-Triples"
-"""What the description of a line says after the name of the syntax that it is in."""
 
 
 def triples_of(block: bytes, first_line: int, result: Parsed) -> Iterator[Triple]:
@@ -208,21 +220,6 @@ def unescape(text: str) -> str:
 
 Positions = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-
-_LINE_FEED, _RETURN, _QUOTE, _CLOSE, _BACKSLASH = 10, 13, 34, 62, 92
-_CHUNK = 1 << 18  # bytes searched at a time: they and the result fit the processor's cache
-_ENTITY = b"http://www.wikidata.org/entity/"
-_ID_DIGITS = 18
-# What an IRI without escapes may be, in its brackets, and a literal with escapes that stand for a character.
-_PLAIN_IRI = r'<[A-Za-z][A-Za-z0-9+.\-]*:[^\x00-\x20<>"{}|^`\\]*>'
-_SECURE_ENTITY = r"^<https://www\.wikidata\.org/entity/"
-_ESCAPES = (
-    r"\\(?:[tbnrf\"'\\]|u(?:[0-9A-CE-Fa-ce-f][0-9A-Fa-f]{3}|[Dd][0-7][0-9A-Fa-f]{2})"
-    r"|U000[1-9A-Fa-f][0-9A-Fa-f]{4}|U0010[0-9A-Fa-f]{4})"
-)
-_ESCAPED_TEXT = rf'^"(?:[^"\\\r]|{_ESCAPES})*"$'
-_SUFFIX = re.compile(rf"(?:{_TAG}|\^\^<(?!{_TAGGED}>)(http://[A-Za-z0-9:/.#_-]+)>)?")
-_PREDICATE = re.compile(r"<([A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*)>")
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -40,6 +40,36 @@ from refactx.ingest.sources import Source
 
 _GIVE_ENCODING = "give --encoding latin-1"
 NOT_UTF8 = f"not UTF-8, perhaps Latin-1: {_GIVE_ENCODING}"
+_TEXT = pa.large_string()
+SCHEMAS: dict[str, pa.Schema] = {
+    "claims": pa.schema(
+        {"subject": pa.int64(), "property": pa.int64(), "object": pa.int64(), "text": _TEXT, "kind": pa.uint8()}
+    ),
+    "terms": pa.schema({"entity": pa.int64(), "kind": pa.uint8(), "rank": pa.uint8(), "text": _TEXT}),
+    "redirects": pa.schema({"entity": pa.int64(), "target": pa.int64()}),
+    "left_out": pa.schema({"property": pa.int64(), "reason": _TEXT}),
+    "ready": pa.schema({"subject": _TEXT, "predicate": _TEXT, "object": _TEXT}),
+    "ids": pa.schema({"entity": pa.int64(), "id": _TEXT}),
+}
+LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION, OTHER_NAME, GIVEN_NAME, FAMILY_NAME, OWN_NAME = range(8)
+"""The values of `terms.kind`; short descriptions come from English Wikipedia (`refactx.ingest.parsers.wikipedia`). The
+names of a person make a label if there is none, and so does OWN_NAME, what an id or a column alone is read as: it has no
+line of its own. Of an edge (`START`, `END`) it is what follows the labels of its ends."""
+START, END = (other_number(id_) + 1 for id_ in (":START_ID", ":END_ID"))
+"""The properties that lead from an edge of a graph of properties, which has some of its own, to its two ends."""
+INVALID = "\ufdd0"
+"""The mark before a byte that is not UTF-8: a noncharacter, which Unicode reserves for such uses."""
+# Characters that `clean_part` leaves alone whatever their neighbours are: visible, no brackets, and neither changed by
+# Unicode NFC nor combined with a neighbour. ASCII except the backslash (an escape in N-Triples), Latin, Cyrillic,
+# dashes and quotation marks, kana, Han.
+_CHARACTERS = (
+    r"!-;=?-\[\]-~"
+    "\u00a1-\u00ac\u00ae-\u02af\u0400-\u0482\u048a-\u052f\u2010-\u2027\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff"
+)
+PLAIN_TEXT = f"[{_CHARACTERS}]+(?: [{_CHARACTERS}]+)*"
+"""A regular expression (RE2) that matches plain text only."""
+COLUMNS = ("subject", "predicate", "object")
+_COLUMN_NOT_UTF8 = "not UTF-8, perhaps Latin-1: write the column as text in UTF-8"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,25 +168,6 @@ def _decode_line(line: bytes) -> str | bytes:
         return line
 
 
-_TEXT = pa.large_string()
-SCHEMAS: dict[str, pa.Schema] = {
-    "claims": pa.schema(
-        {"subject": pa.int64(), "property": pa.int64(), "object": pa.int64(), "text": _TEXT, "kind": pa.uint8()}
-    ),
-    "terms": pa.schema({"entity": pa.int64(), "kind": pa.uint8(), "rank": pa.uint8(), "text": _TEXT}),
-    "redirects": pa.schema({"entity": pa.int64(), "target": pa.int64()}),
-    "left_out": pa.schema({"property": pa.int64(), "reason": _TEXT}),
-    "ready": pa.schema({"subject": _TEXT, "predicate": _TEXT, "object": _TEXT}),
-    "ids": pa.schema({"entity": pa.int64(), "id": _TEXT}),
-}
-LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION, OTHER_NAME, GIVEN_NAME, FAMILY_NAME, OWN_NAME = range(8)
-"""The values of `terms.kind`; short descriptions come from English Wikipedia (`refactx.ingest.parsers.wikipedia`). The
-names of a person make a label if there is none, and so does OWN_NAME, what an id or a column alone is read as: it has no
-line of its own. Of an edge (`START`, `END`) it is what follows the labels of its ends."""
-START, END = (other_number(id_) + 1 for id_ in (":START_ID", ":END_ID"))
-"""The properties that lead from an edge of a graph of properties, which has some of its own, to its two ends."""
-
-
 def table_of(name: str, rows: Sequence[tuple[Any, ...]], entity: pa.DataType | None = None) -> pa.Table:
     """Return rows of a table of `SCHEMAS`. `entity`: the type of entities, if they are no numbers.
 
@@ -232,8 +243,6 @@ class IdNumbers:
 RowParser = Callable[[list[pa.Array], Callable[[int], int]], Parsed]
 """Some columns of a block of rows (large_string; null and empty are alike), and the number of a row by its place in them →
 what they say."""
-INVALID = "\ufdd0"
-"""The mark before a byte that is not UTF-8: a noncharacter, which Unicode reserves for such uses."""
 
 
 def mark_invalid_bytes(text: bytes) -> bytes:
@@ -270,17 +279,6 @@ class StagingWriter:
     def __exit__(self, *exception: object) -> None:
         for writer in self._writers.values():
             writer.close()
-
-
-# Characters that `clean_part` leaves alone whatever their neighbours are: visible, no brackets, and neither changed by
-# Unicode NFC nor combined with a neighbour. ASCII except the backslash (an escape in N-Triples), Latin, Cyrillic,
-# dashes and quotation marks, kana, Han.
-_CHARACTERS = (
-    r"!-;=?-\[\]-~"
-    "\u00a1-\u00ac\u00ae-\u02af\u0400-\u0482\u048a-\u052f\u2010-\u2027\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff"
-)
-PLAIN_TEXT = f"[{_CHARACTERS}]+(?: [{_CHARACTERS}]+)*"
-"""A regular expression (RE2) that matches plain text only."""
 
 
 def is_plain(texts: pa.Array) -> pa.Array:
@@ -324,10 +322,6 @@ def cut_parts(parts: pa.Array) -> tuple[pa.Array, pa.Array]:
     long = pc.greater(pc.utf8_length(parts), MAX_PART_CHARACTERS)
     ends = [cut_part(part) for part in parts.filter(long).to_pylist()]
     return (pc.replace_with_mask(parts, long, pa.array(ends, pa.large_string())) if ends else parts), long
-
-
-COLUMNS = ("subject", "predicate", "object")
-_COLUMN_NOT_UTF8 = "not UTF-8, perhaps Latin-1: write the column as text in UTF-8"
 
 
 def facts_of_columns(texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:

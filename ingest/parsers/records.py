@@ -58,12 +58,15 @@ from refactx.ingest.sources import Source
 
 _TEXT = pa.large_string()
 WHOLE = re.compile(r"^(-?[0-9]+)\.0+$")
+_OF_KEY = re.compile(r"(?:(?:id|fk) )?(.*?)(?: (?:id|ids|fk|key|ref|uuid))?", re.IGNORECASE)
+_OF_NUMBER = re.compile(r"(.*) (?:no|nr|num|number|code)", re.IGNORECASE)
+_OF_TIME = re.compile(r"date|time|year|season|since|start|when", re.IGNORECASE)
 
 
-class Statements:
+class EntityRows:
     """Staged rows about entities of any id, made one by one. Each claim, term and dropped value is a line.
 
-    >>> statements = Statements()
+    >>> statements = EntityRows()
     >>> statements.claim(statements.entity("1"), statements.property("worksFor"), text="Acme")
     >>> parsed = statements.parsed()
     >>> parsed.lines, parsed.tables["terms"]["text"].to_pylist()
@@ -234,10 +237,6 @@ def names_of_thing(table: str) -> tuple[str, str]:
     return plural, f"{plural[:-3]}y" if plural.endswith("ies") else plural.removesuffix("s")
 
 
-_OF_KEY = re.compile(r"(?:(?:id|fk) )?(.*?)(?: (?:id|ids|fk|key|ref|uuid))?", re.IGNORECASE)
-_OF_NUMBER = re.compile(r"(.*) (?:no|nr|num|number|code)", re.IGNORECASE)
-
-
 def link_label(column: str, table: str) -> str:
     """Return what a link that a key gives is called, by the column of the key and the table that it is of: after its thing.
 
@@ -403,7 +402,7 @@ def edges_of_plan(plan: EdgePlan, texts: list[pa.Array], row_number: Callable[[i
     """Return the rows of a table of edges as claims."""
     checked = Parsed(lines=0)
     columns = [clean_parts(column).to_pylist() for column in without_invalid(texts, row_number, checked)]
-    statements = Statements()
+    statements = EntityRows()
     statements.faults = checked.faults
     for row in zip(*columns, strict=True):
         one, other = (prefix + row[at] if row[at] else "" for prefix, at in zip(plan.prefixes, plan.ends, strict=True))
@@ -444,11 +443,8 @@ def edge_label(type_: str) -> str:
     return label.lower() if type_.isupper() else label
 
 
-_OF_TIME = re.compile(r"date|time|year|season|since|start|when", re.IGNORECASE)
-
-
 def add_edge(
-    statements: Statements, ends: tuple[int, int], type_: str, values: Sequence[tuple[str, str]], id_: str
+    statements: EntityRows, ends: tuple[int, int], type_: str, values: Sequence[tuple[str, str]], id_: str
 ) -> None:
     """Add an edge: a claim about its two ends, and, if it has properties, an entity of its own that has these.
 
@@ -474,7 +470,7 @@ def parse_labels(source: Source, selection: Selection, advance: Callable[[int], 
     """Yield the labels and descriptions in a file of lines `id<TAB>label<TAB>description`."""
     line = 1
     for block in utf8_blocks(source, advance):
-        statements = Statements()
+        statements = EntityRows()
         for number, text in enumerate(decode_lines(block), line):
             cells = str(text).split("\t")
             if not any(map(str.strip, cells)):
@@ -571,7 +567,7 @@ class _JsonRows:
             self._keys[field_] = self._prefix if other.casefold() == self._table.casefold() else f"{other}:"
             self._links[field_] = link_label(field_, other)
         self._facts: list[tuple[str, str, str]] = []
-        self.statements = Statements()
+        self.statements = EntityRows()
 
     def add(self, number: int, value: object) -> None:
         """Add what an object says; `number`: of its line. `value`: as of `json_blocks`."""

@@ -39,7 +39,7 @@ from refactx.ingest.parsers.parsed import (
 )
 from refactx.ingest.parsers.values import format_date, format_double
 from refactx.ingest.selection import TableOptions
-from refactx.ingest.sources import BlockStream, RowSource, Source
+from refactx.ingest.sources import BatchSource, BlockStream, Source
 
 SEPARATOR = re.compile(rb'\s*"?sep=([^"\\\x80-\xff])"?\s*', re.IGNORECASE)
 """The first line with which Excel reads and writes the delimiter of a file."""
@@ -48,6 +48,11 @@ _BLOCK_BYTES = 16 << 20
 _ESCAPED = re.compile(rb'\\(["\\])')
 _END = "\x00end of the table\x00"
 """The cells of a row added after the last one: if it is not read, it is inside a cell whose quotes are not closed."""
+_BATCH_ROWS = 122_880
+_ARE_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
+BETWEEN = "\ue000"
+"""What is between the values of a list when it is text: a character that Unicode leaves for private use."""
+_DELIMITERS = (",", ";", "\t", "|")
 
 
 def parse_csv(
@@ -186,11 +191,6 @@ def _add_skipped(parsed: Parsed, rows: list[arrow_csv.InvalidRow], expected: int
     del rows[:count]
 
 
-_BATCH_ROWS = 122_880
-
-_ARE_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
-
-
 def _open(path: Path) -> parquet.ParquetFile:
     try:
         return parquet.ParquetFile(path)
@@ -236,10 +236,6 @@ def parse_parquet(
                 done = share
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{path} is a corrupt Parquet file ({error}): write it again") from None
-
-
-BETWEEN = "\ue000"
-"""What is between the values of a list when it is text: a character that Unicode leaves for private use."""
 
 
 def _is_list(type_: pa.DataType) -> bool:
@@ -316,9 +312,6 @@ def format_value(value: object) -> str:
     return "" if value is None else str(value)
 
 
-_DELIMITERS = (",", ";", "\t", "|")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """What the start of a table says.
@@ -354,7 +347,7 @@ def read_header(source: Source, options: TableOptions, wanted: Collection[str]) 
         InputError: the header is not UTF-8; Parquet is corrupt, compressed as a file, or on standard input; or as
             `Source.blocks`.
     """
-    if isinstance(source, RowSource):
+    if isinstance(source, BatchSource):
         return _with_joined(Header.of_schema("rows", source.schema), source.table, options)
     start = source.first_lines()
     if start.startswith(b"PAR1"):
@@ -427,7 +420,7 @@ def read_rows(
     """
     if header.joined:
         yield from _joined_rows(source, header, positions, make, advance)
-    elif isinstance(source, RowSource):
+    elif isinstance(source, BatchSource):
         row = 1
         for batch in source.batches():
             for at in positions:

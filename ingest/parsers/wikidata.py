@@ -60,6 +60,10 @@ LEFT_OUT = {
     "http://wikiba.se/ontology#TabularData": "media file",
 }
 TERMS = {"label": LABEL, "description": DESCRIPTION, "other name": OTHER_NAME}
+_STRINGS = (None, "http://www.w3.org/2001/XMLSchema#string")
+_NO_VALUES = f"^(?:{'|'.join(re.escape(start) for start in NO_VALUE)})"
+# Dates of which the first ten characters are kept; `format_date` decides about a day or month of 00 or 01.
+_COMMON_DATE = r"^[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[2-9]|[12][0-9]|3[01])T00:00:00Z$"
 
 
 def title_of(page: str, language: str = "en") -> str | None:
@@ -123,12 +127,6 @@ def other_reason(kind: str, is_entity: bool, node: str) -> str:
     return "not a fact" if kind == "about" else kind
 
 
-_STRINGS = (None, "http://www.w3.org/2001/XMLSchema#string")
-_NO_VALUES = f"^(?:{'|'.join(re.escape(start) for start in NO_VALUE)})"
-# Dates of which the first ten characters are kept; `format_date` decides about a day or month of 00 or 01.
-_COMMON_DATE = r"^[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[2-9]|[12][0-9]|3[01])T00:00:00Z$"
-
-
 def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SELECTION) -> Parsed:
     """Return a block of N-Triples lines as rows of `claims`, `terms`, `redirects` and `left_out`.
 
@@ -137,11 +135,11 @@ def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SE
     """
     result = Parsed(lines=0)
     for statements in statements_of(block, first_line, result):
-        result.add(Parsed(lines=0, tables=_Columns(statements, selection).tables(result.dropped)))
+        result.add(Parsed(lines=0, tables=_WikidataRows(statements, selection).tables(result.dropped)))
     return result
 
 
-class _Columns:
+class _WikidataRows:
     """The rows of statements, made column by column."""
 
     def __init__(self, statements: Statements, selection: Selection) -> None:

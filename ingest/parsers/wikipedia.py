@@ -49,6 +49,26 @@ _BACKSLASH, _QUOTE = b"\x1a", b"\0"
 _ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"0": b"\0", b"Z": b"\x1a"}
 """What some characters mean after a backslash (https://dev.mysql.com/doc/refman/8.4/en/string-literals.html)."""
 _CSV_BLOCK = 4 << 20
+_TEXT = pa.large_string()
+_PAGE = {"page_id": pa.int64(), "page_namespace": pa.int64(), "page_title": _TEXT, "page_is_redirect": pa.int64()}
+_PAGE_PROPS = {"pp_page": pa.int64(), "pp_propname": _TEXT, "pp_value": pa.large_binary()}
+"""Values are bytes, since some properties have no text (TemplateData is compressed)."""
+_ITEM, _SHORT = "wikibase_item", "wikibase-shortdesc"
+_ITEM_ID = "^Q[1-9][0-9]{0,17}$"
+_BATCH_ROWS = 122_880
+"""A row group of DuckDB: inserts of this size take a third of the time of small ones."""
+_ARTICLES = "CREATE TABLE articles (page BIGINT, title VARCHAR)"
+_PROPERTIES = """
+CREATE TABLE items (page BIGINT, item BIGINT);
+CREATE TABLE short_descriptions (page BIGINT, text VARCHAR);
+"""
+# A page has one item. If a damaged dump has several, the least counts, so that a row is used at most once.
+_ITEM_OF = """
+CREATE TABLE item_of AS
+SELECT page, min(item) AS item FROM items SEMI JOIN articles USING (page) GROUP BY page
+"""
+_TITLES = "SELECT item AS entity, title AS text FROM articles JOIN item_of USING (page)"
+_DESCRIPTIONS = "SELECT item AS entity, text FROM short_descriptions JOIN item_of USING (page)"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -297,29 +317,6 @@ def _convert(value: bytes | None, type_: pa.DataType) -> object:
     if not re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII):
         raise ValueError(f"{text[:40]!r} is not a number")
     return int(text)
-
-
-_TEXT = pa.large_string()
-_PAGE = {"page_id": pa.int64(), "page_namespace": pa.int64(), "page_title": _TEXT, "page_is_redirect": pa.int64()}
-_PAGE_PROPS = {"pp_page": pa.int64(), "pp_propname": _TEXT, "pp_value": pa.large_binary()}
-"""Values are bytes, since some properties have no text (TemplateData is compressed)."""
-_ITEM, _SHORT = "wikibase_item", "wikibase-shortdesc"
-_ITEM_ID = "^Q[1-9][0-9]{0,17}$"
-_BATCH_ROWS = 122_880
-"""A row group of DuckDB: inserts of this size take a third of the time of small ones."""
-
-_ARTICLES = "CREATE TABLE articles (page BIGINT, title VARCHAR)"
-_PROPERTIES = """
-CREATE TABLE items (page BIGINT, item BIGINT);
-CREATE TABLE short_descriptions (page BIGINT, text VARCHAR);
-"""
-# A page has one item. If a damaged dump has several, the least counts, so that a row is used at most once.
-_ITEM_OF = """
-CREATE TABLE item_of AS
-SELECT page, min(item) AS item FROM items SEMI JOIN articles USING (page) GROUP BY page
-"""
-_TITLES = "SELECT item AS entity, title AS text FROM articles JOIN item_of USING (page)"
-_DESCRIPTIONS = "SELECT item AS entity, text FROM short_descriptions JOIN item_of USING (page)"
 
 
 def parse_page(

@@ -44,6 +44,12 @@ from refactx.tree.codes import Offsets, RowCodec, shared_lengths, shared_seed
 
 PIECES_UNTIL_CHAINS_MEET = 32
 """How many pieces of the true chain are cut at a time until it meets that of a range: on Wikidata the median is 2."""
+RANGE = 1_000_000
+"""The most facts of a range: the few pieces that are cut twice are under 1% of it."""
+LEAST_IN_PROCESSES = 500_000
+"""With fewer facts, processes take longer to start than they save."""
+ZSTD_LEVEL = 9
+"""Rows are 2% larger than at level 19, and built in half the time (docs/results/benchmarks.md)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -171,13 +177,6 @@ def _joined(arrays: list[Offsets]) -> Offsets:
     return np.concatenate([np.empty(0, np.int64), *arrays])
 
 
-RANGE = 1_000_000
-"""The most facts of a range: the few pieces that are cut twice are under 1% of it."""
-
-LEAST_IN_PROCESSES = 500_000
-"""With fewer facts, processes take longer to start than they save."""
-
-
 class SegmentBuilder:
     """A builder of the rows of one segment. `levels` is known when `rows` is exhausted.
 
@@ -250,10 +249,6 @@ class SegmentBuilder:
             above.append(part.lifted)
             yield from part.rows
             self._advance(part.stop - part.start)
-
-
-ZSTD_LEVEL = 9
-"""Rows are 2% larger than at level 19, and built in half the time (docs/results/benchmarks.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,12 @@ from refactx.tree.tree import Tokens
 
 KeyedRow = tuple[bytes, bytes]
 """The key of a row, and what is stored under it."""
+_COLUMNS = {"tokens": np.int32, "lengths": np.int32, "kinds": np.uint8, "leaves": np.int64, "items": np.int64}
+_SPOTS = 500
+_FACTS_PER_SPOT = 256
+_DICTIONARY_BYTES = 112 * 1024  # zstd's own default (`zstd --train`)
+_BYTES_PER_FACT = 0.15  # of a dictionary: it must cost less than it saves in a small index
+_LEAST_BYTES = 2048  # a smaller one saves 1%, and training it takes as long as packing the rows of so few facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +165,6 @@ class CollectedEntries:
             leaves=column("leaves", np.int64),
             items=column("items", np.int64),
         )
-
-
-_COLUMNS = {"tokens": np.int32, "lengths": np.int32, "kinds": np.uint8, "leaves": np.int64, "items": np.int64}
 
 
 class SpilledEntries:
@@ -483,13 +486,6 @@ def _reduce_windows(values: NDArray[np.int32], width: int, reduce: np.ufunc) -> 
         last = len(values) - width + 1
         done = reduce(done[:last], done[width - span : width - span + last])
     return done
-
-
-_SPOTS = 500
-_FACTS_PER_SPOT = 256
-_DICTIONARY_BYTES = 112 * 1024  # zstd's own default (`zstd --train`)
-_BYTES_PER_FACT = 0.15  # of a dictionary: it must cost less than it saves in a small index
-_LEAST_BYTES = 2048  # a smaller one saves 1%, and training it takes as long as packing the rows of so few facts
 
 
 def learn(facts: SortedFacts, level: int) -> tuple[TokenCodes, bytes]:

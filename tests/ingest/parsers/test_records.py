@@ -16,7 +16,7 @@ from support.ingest.tables import Fact, as_csv, built, facts_of, ids_of
 from refactx.errors import InputError
 from refactx.fact import written_part
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
-from refactx.ingest.parsers.records import Statements
+from refactx.ingest.parsers.records import EntityRows
 from refactx.ingest.selection import Selection, TableOptions
 
 FEW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -408,7 +408,7 @@ def test_options_of_tables_go_through_json() -> None:
 
 
 def test_every_statement_is_a_line() -> None:
-    statements = Statements()
+    statements = EntityRows()
     entity = statements.entity("1")
     statements.claim(entity, statements.property("p"), text=" ")
     statements.term(entity, 0, "Ann")
