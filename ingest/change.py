@@ -41,7 +41,7 @@ from refactx.postgres import writing
 from refactx.postgres.catalogue import Hub, change_hubs, copy_rows, knows_hubs, number, read_hubs
 from refactx.postgres.database import Database
 from refactx.postgres.entry import CatalogueEntry
-from refactx.postgres.locks import PATIENCE, Connection
+from refactx.postgres.locks import DROP_SECONDS, Connection
 from refactx.tokenizer import FactTokenizer
 
 _CACHE_BYTES = 64 << 20  # each row is read once a batch
@@ -426,7 +426,7 @@ class _Change:
                     change_hubs(connection, entry.id, more)
                 self._note(opened, result, source, knowledge)
         if all_names is not None:
-            writing.remove_unfinished(connection, entry, PATIENCE)
+            writing.remove_unfinished(connection, entry, DROP_SECONDS)
         return 0
 
     def _note(self, opened: _Opened, result: ChangeResult, source: list[str], knowledge: KnowledgeBase | None) -> None:

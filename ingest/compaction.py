@@ -25,7 +25,7 @@ from refactx.postgres import writing
 from refactx.postgres.catalogue import copy_rows
 from refactx.postgres.database import Database
 from refactx.postgres.entry import read_mark
-from refactx.postgres.locks import PATIENCE, Connection
+from refactx.postgres.locks import DROP_SECONDS, Connection
 from refactx.tree.bulk import from_matrix, surviving
 from refactx.tree.codes import RowCodec
 
@@ -119,7 +119,7 @@ def compact(
                 }
                 writing.note_change(connection, entry, note)
         with clock.step("drop"):
-            writing.remove_unfinished(connection, entry, PATIENCE)
+            writing.remove_unfinished(connection, entry, DROP_SECONDS)
         return result
 
 

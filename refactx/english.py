@@ -28,6 +28,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+INSTANCE_OF, HAS_INSTANCE, SUBCLASS_OF = "instance of", "has instance", "subclass of"
+
+OF_ROWS = "row of", "has row"
+"""The predicates between a row of a table and its file, about which people do not ask."""
+
+_OF_CLASSES = {"has instance": "{}", "has subclass": "kinds of {}"}
+
+_PLURALS = {
+    "person": "people",
+    "people": "people",
+    "child": "children",
+    "man": "men",
+    "woman": "women",
+    "species": "species",
+}
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -54,7 +71,28 @@ _VERBS = _words(
 )
 _LAST_PARTICIPLES = _words("held made met read spoken sung taught won worn written")
 _NO_PARTICIPLES = _words("breed creed deed feed hundred need red screed seed speed weed")
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_PASSIVE = _words(
+    "called composed created designed developed directed educated employed established filmed founded held known led made"
+    " married named owned produced published released used written"
+)
+_PLACED = _words("based born buried headquartered located situated")
+_PERSONS = _words(
+    "actor artist author boss character chief child composer creator customer daughter designer developer director doctor"
+    " driver editor employee engineer father founder friend human husband inventor leader maintainer manager mayor member"
+    " mother officer owner parent partner people person pilot player president producer sibling singer sister brother son"
+    " spouse student supervisor teacher user wife woman man writer"
+)
+_OF_PERSONS = _words(
+    "directs drives employs invests joins knows leads lives loves manages owns plays reports studies teaches works"
+)
+
+_SUBJECT_PRONOUNS = _words("he she they this these those")
+"""Pronouns of which what is asked for is not the antecedent: "Which department does she lead?"."""
+_PLURAL_PRONOUNS = _words("they them their theirs")
+_OTHER_PRONOUNS = _words("him his her hers it its them their theirs")
+_ASKING = _words("which what who whose how many much every each all any")
+_NO_THING = _words("true false correct right possible year month week day century decade time")
+"""The words after `it` and `this` which then stand for no thing: "Is it true that ...", "this year"."""
 
 
 def inverse_of(label: str, *, english: bool = True) -> str:
@@ -200,11 +238,6 @@ class Relation:
         return "Who" if first in (_OF_PERSONS if self.forwards else ("knows", "loves", "married")) else "What"
 
 
-INSTANCE_OF, HAS_INSTANCE, SUBCLASS_OF = "instance of", "has instance", "subclass of"
-OF_ROWS = "row of", "has row"
-"""The predicates between a row of a table and its file, about which people do not ask."""
-
-
 def plural(noun: str) -> str:
     """Return the plural of a noun.
 
@@ -277,39 +310,6 @@ def _infinitive(verb: str) -> str:
     if verb.endswith("ies"):
         return f"{verb[:-3]}y"
     return verb[:-2] if verb.endswith(("ches", "shes", "sses", "xes", "oes")) else verb.removesuffix("s")
-
-
-_OF_CLASSES = {"has instance": "{}", "has subclass": "kinds of {}"}
-_PASSIVE = _words(
-    "called composed created designed developed directed educated employed established filmed founded held known led made"
-    " married named owned produced published released used written"
-)
-_PLACED = _words("based born buried headquartered located situated")
-_PLURALS = {
-    "person": "people",
-    "people": "people",
-    "child": "children",
-    "man": "men",
-    "woman": "women",
-    "species": "species",
-}
-_PERSONS = _words(
-    "actor artist author boss character chief child composer creator customer daughter designer developer director doctor"
-    " driver editor employee engineer father founder friend human husband inventor leader maintainer manager mayor member"
-    " mother officer owner parent partner people person pilot player president producer sibling singer sister brother son"
-    " spouse student supervisor teacher user wife woman man writer"
-)
-_OF_PERSONS = _words(
-    "directs drives employs invests joins knows leads lives loves manages owns plays reports studies teaches works"
-)
-
-_SUBJECT_PRONOUNS = _words("he she they this these those")
-"""Pronouns of which what is asked for is not the antecedent: "Which department does she lead?"."""
-_PLURAL_PRONOUNS = _words("they them their theirs")
-_OTHER_PRONOUNS = _words("him his her hers it its them their theirs")
-_ASKING = _words("which what who whose how many much every each all any")
-_NO_THING = _words("true false correct right possible year month week day century decade time")
-"""The words after `it` and `this` which then stand for no thing: "Is it true that ...", "this year"."""
 
 
 def open_pronoun(

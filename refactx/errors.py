@@ -10,6 +10,15 @@ from typing import Any, Protocol
 __all__ = ["CorruptIndexError", "DatabaseError", "IndexChangedError", "IndexExistsError", "IndexNotFoundError"]
 __all__ += ["InputError", "ModelError", "ModelServerError", "RefactxError", "TokenizerMismatchError"]
 
+_LONGEST = 1000
+"""Characters of an error that a reader can take in; the longest list of choices in one has some 700."""
+
+_SECRET = re.compile(
+    r"(?<=://)([^:/@\s]*):\S*@|(\b\w*(?:password|secret|scram_\w+_key)\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", re.IGNORECASE
+)
+_QUERY = re.compile(r"(?<=[?&])(?!(?:user|host|port|dbname)=)[^\s?&=]+=[^\s&]*")
+_ADDRESS = re.compile(r"\bpostgres(?:ql)?://\S+")
+
 
 class PartialOutput(Protocol):
     """The output so far of a generation that an error ended: a `refactx.Partial`, which documents the fields."""
@@ -111,16 +120,6 @@ def text_for_clients(error: RefactxError) -> str:
         busy = {429: "has too many requests: ask again in some seconds"}
         return f"the model's server {(why | busy).get(error.status, 'cannot answer now: ask again in some seconds')}"
     return brief(without_password(error.for_clients))
-
-
-_LONGEST = 1000
-"""Characters of an error that a reader can take in; the longest list of choices in one has some 700."""
-
-_SECRET = re.compile(
-    r"(?<=://)([^:/@\s]*):\S*@|(\b\w*(?:password|secret|scram_\w+_key)\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)", re.IGNORECASE
-)
-_QUERY = re.compile(r"(?<=[?&])(?!(?:user|host|port|dbname)=)[^\s?&=]+=[^\s&]*")
-_ADDRESS = re.compile(r"\bpostgres(?:ql)?://\S+")
 
 
 def without_password(text: str) -> str:

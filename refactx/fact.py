@@ -34,6 +34,12 @@ MAX_PART_CHARACTERS = 1000
 """A longer part is cut to this length: it would cost a model over 250 tokens between which it cannot choose, and
 PostgreSQL a whole page."""
 
+_WIKIDATA_ID = re.compile(r"[PQ][1-9]\d*", re.ASCII)
+_ADDRESS = re.compile(r"https?://[^\s<>]+")
+
+PAGE_FIELDS = re.compile(r"\{(id|local|label)\}")
+"""What a pattern of pages has in it (`page_of`)."""
+
 
 def clean_part(text: str) -> str:
     """Return a label or literal as it is written in a fact; empty if nothing visible is left.
@@ -166,12 +172,6 @@ def counted(number: int, what: str) -> str:
     ('1 fact', '1,200 facts')
     """
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-_WIKIDATA_ID = re.compile(r"[PQ][1-9]\d*", re.ASCII)
-_ADDRESS = re.compile(r"https?://[^\s<>]+")
-PAGE_FIELDS = re.compile(r"\{(id|local|label)\}")
-"""What a pattern of pages has in it (`page_of`)."""
 
 
 def page_of(id_: str, label: str, pattern: str) -> str:

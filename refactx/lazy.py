@@ -7,6 +7,25 @@ from typing import Any
 
 from refactx.errors import InputError
 
+_REFACTX = {
+    "ask.answer": "Answer",
+    "ask.asker": "Asker",
+    "ask.grounded": "GroundedModel ground",
+    "ask.prompt": "Generation Prompt load_prompt",
+    "decoding.machine": "Machine",
+    "decoding.stream": "Partial",
+    "build": "append build_index forget update",
+    "engines.loading": "EngineOptions load_language_model",
+    "engines.transformers.processor": "FactLogitsProcessor",
+    "fact": "Fact Link LinkedFact",
+    "index.index": "Index",
+    "index.open": "open_index",
+    "models.loading": "load_model",
+    "postgres.entry": "Limits",
+    "selection.beams": "FactBeams",
+    "tree.tree": "Children FactTree",
+}
+
 
 def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a `__getattr__` (PEP 562) for `package`, given the public names of its modules, separated by spaces.
@@ -27,24 +46,6 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], An
     return get
 
 
-_REFACTX = {
-    "ask.answer": "Answer",
-    "ask.asker": "Asker",
-    "ask.grounded": "GroundedModel ground",
-    "ask.prompt": "Generation Prompt load_prompt",
-    "decoding.machine": "Machine",
-    "decoding.stream": "Partial",
-    "build": "append build_index forget update",
-    "engines.loading": "EngineOptions load_language_model",
-    "engines.transformers.processor": "FactLogitsProcessor",
-    "fact": "Fact Link LinkedFact",
-    "index.index": "Index",
-    "index.open": "open_index",
-    "models.loading": "load_model",
-    "postgres.entry": "Limits",
-    "selection.beams": "FactBeams",
-    "tree.tree": "Children FactTree",
-}
 _public_name = lazy_exports("refactx", _REFACTX)
 
 

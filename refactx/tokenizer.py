@@ -28,6 +28,14 @@ from refactx.tree.tree import Tokens
 _CACHED_WORDS = 10_000
 """Words in a tokenizer's cache: the default of the tokenizers library."""
 
+_PRINTABLE = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+_OTHERS = [byte for byte in range(256) if byte not in set(_PRINTABLE)]
+
+_BYTE_OF = {byte: byte for byte in _PRINTABLE} | {256 + n: byte for n, byte in enumerate(_OTHERS)}
+"""The byte of each printable stand-in of GPT-2: the inverse of `bytes_to_unicode` in openai/gpt-2."""
+
+MAX_TOKENIZER_BYTES = 256 << 20
+
 
 class FactTokenizer:
     """A tokenizer as an index needs it, made from the text of a `tokenizer.json`.
@@ -295,12 +303,6 @@ def _check_size(size: int) -> None:
         raise ModelError(f"this tokenizer has an id of {size - 1:,}, which is not below {MAX_TOKEN:,}")
 
 
-_PRINTABLE = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-_OTHERS = [byte for byte in range(256) if byte not in set(_PRINTABLE)]
-_BYTE_OF = {byte: byte for byte in _PRINTABLE} | {256 + n: byte for n, byte in enumerate(_OTHERS)}
-"""The byte of each printable stand-in of GPT-2: the inverse of `bytes_to_unicode` in openai/gpt-2."""
-
-
 def _byte_level(token: str) -> bytes:
     try:
         data, _ = codecs.charmap_encode(token, "strict", _BYTE_OF)  # five times faster than a loop in Python
@@ -313,9 +315,6 @@ def _sentence_piece(token: str) -> bytes:
     if len(token) == 6 and token.startswith("<0x") and token.endswith(">"):
         return bytes([int(token[3:5], 16)])
     return token.replace("▁", " ").encode()
-
-
-MAX_TOKENIZER_BYTES = 256 << 20
 
 
 def unpack_tokenizer(packed: bytes) -> str:

@@ -94,6 +94,30 @@ REASONS = {
     "refactx.selection.answer_lines": "a step of the channel that is read by itself",
 }
 LINES_OF_A_FACE = 48
+CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment behind it
+    "top modules": 2120,
+    "tree": 2150,
+    "decoding": 1640,
+    "postgres": 3560,
+    "index share": 3300,
+    "engines": 6550,
+    "walks": 3430,
+    "selection": 3470,
+    "ask": 5700,
+    "ingest": 14220,
+    "sparql": 15370,
+    "eval": 5250,
+    "server mcp": 8090,
+    "cli models build": 6750,
+}
+SHARED_CLASS_NAMES = 65
+"""The most names that stand for several classes."""
+SHARED_PUBLIC_NAMES = 53
+"""The most of them that are not a pair of private classes."""
+CONSTANTS_BEGIN_AGAIN = 205
+"""The most places where constants begin again after a function or class: such a module holds two ideas."""
+NO_MODULES = {"refactx.forced"}
+"""A key of JSON that is written like a module. Tables of the database are found in `refactx/sql`."""
 
 
 ROOT = Path(__file__).parent.parent
@@ -228,6 +252,95 @@ def sized(paths: Iterable[Path]) -> Iterator[tuple[str, int]]:
 def test_modules_are_short() -> None:
     files = [path for folder in ("refactx", "tests", "bench") for path in python_files(ROOT / folder)]
     found = {f"{name} is too long": [f"{n} lines"] for name, n in sized(files) if n > LINES_OF_A_MODULE}
+    assert not found
+
+
+def rooms() -> dict[str, str]:
+    """The row of `CEILINGS` by package; a module directly below `refactx` without one is a top module."""
+    return {package: row for row in CEILINGS for package in row.split()}
+
+
+def test_packages_keep_their_ceilings() -> None:
+    row, lines = rooms(), dict.fromkeys(CEILINGS, 0)
+    for module, path in modules().items():
+        package = module.partition(".")[2].partition(".")[0]
+        lines[row.get(package, "top modules")] += sum(1 for _ in path.open(encoding="utf-8"))
+    found = {f"{row} is over its ceiling": [f"{n} lines"] for row, n in lines.items() if n > CEILINGS[row]}
+    assert not found
+
+
+def test_every_package_has_a_ceiling() -> None:
+    """A package of only links or data, such as `prompts`, has no lines of its own."""
+    packages = {unit(module, "refactx") for module, path in modules().items() if path.parent != ROOT / "refactx"}
+    assert packages - rooms().keys() <= {"refactx", "prompts", "sql", None}
+
+
+def test_a_class_name_stands_for_one_class() -> None:
+    """Whoever follows a value by the name of its class ends at one class."""
+    homes = defaultdict(set)
+    for module, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].add(module)
+    shared = {name: sorted(found) for name, found in homes.items() if len(found) > 1}
+    public = {name: found for name, found in shared.items() if not name.startswith("_") or len(found) > 2}
+    assert len(shared) <= SHARED_CLASS_NAMES, shared
+    assert len(public) <= SHARED_PUBLIC_NAMES, public
+
+
+def constants_after_definitions(tree: ast.Module) -> Iterator[int]:
+    """The lines where a block of constants begins after a function or class."""
+    after_definition = False
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            after_definition = True
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            name = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(name, ast.Name) and name.id.strip("_").isupper():
+                if after_definition:
+                    yield node.lineno
+                after_definition = False
+
+
+def test_constants_stand_at_the_head_of_their_module() -> None:
+    places = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in modules().values()
+        for line in constants_after_definitions(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert len(places) <= CONSTANTS_BEGIN_AGAIN, places
+
+
+def named_in_documentation(path: Path) -> Iterator[str]:
+    """The names of modules, and of what is in them, in the docstrings and comments of a module."""
+    source = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield from re.findall(r"`(refactx(?:\.\w+)+)(?:\(\))?`", node.value.value)
+            yield from re.findall(r"^ *>>> (?:from|import) (refactx[.\w]*)", node.value.value, re.M)
+    yield from re.findall(r"#.*?(refactx(?:\.\w+)+)", source)
+
+
+def is_there(name: str) -> bool:
+    """Whether a module, or a name in one, exists."""
+    module = name
+    while module not in modules():
+        module = module.rpartition(".")[0]
+    found: object = import_module(module)
+    for part in name.removeprefix(module).split(".")[1:]:
+        found = getattr(found, part, None)
+    return found is not None
+
+
+def test_documentation_of_code_names_what_is_there() -> None:
+    tables = set[str]()
+    for path in (ROOT / "refactx/sql").glob("*.sql"):
+        tables |= set(re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(refactx\.\w+)", path.read_text(encoding="utf-8")))
+    found = defaultdict(list)
+    for path in (path for folder in ("refactx", "tests", "bench") for path in python_files(ROOT / folder)):
+        for name in named_in_documentation(path):
+            if name not in tables | NO_MODULES and not is_there(name):
+                found[path.relative_to(ROOT).as_posix()].append(name)
     assert not found
 
 

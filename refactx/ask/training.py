@@ -53,7 +53,7 @@ ALPHA = 2
 DROPOUT = 0.05
 EVALUATIONS = 4
 """How often a run is evaluated, and has a checkpoint, in an epoch."""
-PATIENCE = 4
+EVALUATIONS_WITHOUT_GAIN = 4
 """A run ends early after so many evaluations that are no better than the best."""
 LOGGED = 5
 """How many lines of progress there are for each evaluation."""
@@ -432,7 +432,7 @@ class Training:
             train_dataset=lessons.train,
             eval_dataset=lessons.aside,
             data_collator=collate,
-            callbacks=[EarlyStoppingCallback(PATIENCE), _Progress(self.say)],
+            callbacks=[EarlyStoppingCallback(EVALUATIONS_WITHOUT_GAIN), _Progress(self.say)],
         )
         trainer.model_accepts_loss_kwargs = False
         trainer.remove_callback(PrinterCallback)  # it would print losses as dictionaries

@@ -37,6 +37,9 @@ from refactx.errors import InputError, RefactxError, without_password
 if TYPE_CHECKING:
     pass
 
+CHAT_HELP = "/new begins a new conversation, /quit or Ctrl-D ends it; Ctrl-C ends an answer"
+_PROMPT = "> "
+
 
 @click.command(
     cls=GroupedCommand,
@@ -146,10 +149,6 @@ def _texts(file: Path) -> list[str]:
     from refactx.eval.questions import read_texts
 
     return read_texts(file)
-
-
-CHAT_HELP = "/new begins a new conversation, /quit or Ctrl-D ends it; Ctrl-C ends an answer"
-_PROMPT = "> "
 
 
 def converse(view: View, questions: Sequence[str] = ()) -> None:

@@ -78,7 +78,7 @@ _own_options = common.all_of(
     click.option(
         "--policy",
         default="text",
-        type=common.Names(["text", "from-walk"], {"strict": "from-walk"}),
+        type=common.RenamedChoice(["text", "from-walk"], {"strict": "from-walk"}),
         metavar="POLICY",
         help="text, or from-walk: queries of --index.",
     ),

@@ -24,6 +24,10 @@ machine_options = declared(SourceOptions, "workers", "work_dir")
 _MACHINE = "Database and machine"
 GROUPS = {**groups_of(SourceOptions), _MACHINE: ("db", *groups_of(SourceOptions)[_MACHINE])}
 
+MANY_SEGMENTS = 10
+"""From this number on, a walk along new prefixes takes at least twice as long as in one segment
+(docs/results/benchmarks.md)."""
+
 
 def print_report(report: "Report") -> None:
     """Print how many lines of the sources were kept, and how many were left out for each reason."""
@@ -45,11 +49,6 @@ def print_report(report: "Report") -> None:
 
 def print_seconds(seconds: dict[str, float]) -> None:
     click.echo("  " + ", ".join(f"{step} {each:.1f} s" for step, each in seconds.items()))
-
-
-MANY_SEGMENTS = 10
-"""From this number on, a walk along new prefixes takes at least twice as long as in one segment
-(docs/results/benchmarks.md)."""
 
 
 @click.command(cls=GroupedCommand, groups={**GROUPS, _MACHINE: (*GROUPS[_MACHINE], "cluster", "cluster_work")})
@@ -126,7 +125,7 @@ def ingest(
             _print_change(changed, opened, as_json, bool(stores))
         elif loaded is not None:
             new = {"index": index, "tokenizer": loaded[0], "tokenizer_name": loaded[1], "replace": replace, **arguments}
-            result = _build(read if is_here else sources, opened, new, kb, cluster, cluster_work)
+            result = _build(read if is_here else sources, opened, new, kb=kb, cluster=cluster, work=cluster_work)
             keep_examples(opened, result.index)
             print_with_store(opened, result.index, result.to_json, lambda: _show_result(result), as_json, builds=stores)
 
@@ -200,7 +199,7 @@ def forget(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any
 
 
 def _build(
-    sources: Any, database: "Database", new: dict[str, Any], kb: str | None, cluster: str | None, work: str | None
+    sources: Any, database: "Database", new: dict[str, Any], *, kb: str | None, cluster: str | None, work: str | None
 ) -> "IngestResult":
     """Build an index of sources, of another index (`kb`), or on a cluster. `new`: the arguments of all three."""
     from refactx.ingest import ingest, retokenise

@@ -19,6 +19,31 @@ if TYPE_CHECKING:
     from refactx.engines.loading import EngineOptions
     from refactx.index import Index
 
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+DB = click.option("--db", metavar="URL", help="PostgreSQL; default: $REFACTX_DB or embedded.")
+
+INDEX = click.option(
+    "--index", default="default", show_default=True, metavar="NAME", help="Its name, or a FILE.refactx."
+)
+ANY_NAME = click.argument("name", default="default")
+MODEL = click.option("--model", required=True, metavar="MODEL", help="Hugging Face id, folder, GGUF; or demo.")
+PROMPT = click.option("--prompt", metavar="PROMPT", help="Its name or a .toml file; default: the index's own.")
+
+BATCH_SIZE = click.option(
+    "--batch-size", default=1, show_default=True, type=click.IntRange(1), metavar="N", help="Ask N questions at a time."
+)
+
+RUN_FOLDER = click.option(
+    "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of the run; default: in refactx-eval/."
+)
+MACHINE = ("db", "engine", "adapter", "dtype", "device", "gpu_layers", "threads", "context")
+MACHINE_GROUP = ("db", "batch_size", *MACHINE[1:])
+
+DEVICE = click.option(
+    "--device", default="auto", show_default=True, metavar="DEVICE", help="Such as cpu, cuda, cuda:1."
+)
+SERVED = ("model_url", "tokenizer")
+
 
 class Number(click.FloatRange):
     """The type of an option that is a number: in a range, and neither infinite nor `nan`, which compares with nothing."""
@@ -49,7 +74,7 @@ class NamedNumber(click.IntRange):
         return number
 
 
-class Names(click.Choice[str]):
+class RenamedChoice(click.Choice[str]):
     """The type of an option that is one of some names. `old`: what names of earlier releases mean, which are still taken."""
 
     def __init__(self, choices: Sequence[str], old: Mapping[str, str]) -> None:
@@ -70,13 +95,6 @@ class Renamed(click.Option):
         return found and (found[0].replace(", " + ", ".join(self.opts[1:]), ""), found[1])
 
 
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-DB = click.option("--db", metavar="URL", help="PostgreSQL; default: $REFACTX_DB or embedded.")
-INDEX = click.option(
-    "--index", default="default", show_default=True, metavar="NAME", help="Its name, or a FILE.refactx."
-)
-
-
 def in_database(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
     """Return the name of an index that a command makes or changes. Raises InputError if it is the path of a file."""
     if name is not None and is_file_name(name):
@@ -85,18 +103,9 @@ def in_database(_context: click.Context, _parameter: click.Parameter, name: str 
 
 
 NAME = click.argument("name", default="default", callback=in_database)
-ANY_NAME = click.argument("name", default="default")
 DROPPED = click.argument("name", callback=in_database)
 OWN_INDEX = click.option(
     "--index", default="default", show_default=True, metavar="NAME", callback=in_database, help="Name of the index."
-)
-MODEL = click.option("--model", required=True, metavar="MODEL", help="Hugging Face id, folder, GGUF; or demo.")
-PROMPT = click.option("--prompt", metavar="PROMPT", help="Its name or a .toml file; default: the index's own.")
-BATCH_SIZE = click.option(
-    "--batch-size", default=1, show_default=True, type=click.IntRange(1), metavar="N", help="Ask N questions at a time."
-)
-RUN_FOLDER = click.option(
-    "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of the run; default: in refactx-eval/."
 )
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -130,7 +139,7 @@ def _click_option(name: str, kind: Any, default: Any, known: Option) -> Decorato
     least, is_open = (known.least, False) if known.above is None else (known.above, True)
     value: Any = str
     if known.choices:
-        value = Names(known.choices, known.old)
+        value = RenamedChoice(known.choices, known.old)
     elif known.words:
         value = NamedNumber(known.words, min=known.least, max=known.most)
     elif int in kinds:
@@ -154,12 +163,7 @@ def groups_of(options: type) -> dict[str, tuple[str, ...]]:
 
 NEW_TOKENS = declared(Generation, "max_new_tokens")
 GENERATION_GROUPS = groups_of(Generation)
-MACHINE = ("db", "engine", "adapter", "dtype", "device", "gpu_layers", "threads", "context")
-MACHINE_GROUP = ("db", "batch_size", *MACHINE[1:])
 generation_options = declared(Generation)
-DEVICE = click.option(
-    "--device", default="auto", show_default=True, metavar="DEVICE", help="Such as cpu, cuda, cuda:1."
-)
 
 
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,9 +171,6 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     from refactx.engines.loading import EngineOptions
 
     return declared(EngineOptions)(command)
-
-
-SERVED = ("model_url", "tokenizer")
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from refactx.sparql.packs.retrieval import Detected, Retrieved, Weights
     from refactx.sparql.packs.validation import PackCheck
 
+PACK = click.argument("name", metavar="PACK")
+
+SECONDS = click.option(
+    "--timeout",
+    "seconds",
+    default=20.0,
+    show_default=True,
+    type=Number(0, min_open=True),
+    metavar="S",
+    help="The most time of a query.",
+)
+
 
 def print_pack(pack: "Pack", as_json: bool) -> None:
     """Print what a pack has."""
@@ -79,6 +91,7 @@ def print_retrieved(
     patterns: "Sequence[Detected]",
     found: "Sequence[Retrieved]",
     shares: "Weights",
+    *,
     encodes: bool,
     queries: bool,
     as_json: bool,
@@ -152,18 +165,6 @@ def print_made(made: "MadePack", as_json: bool) -> None:
     click.echo(f"pack {pack.name} in {pack.folder} (by {made.by}): {counts}")
     click.echo(f"Edit its files, and check them with `refactx pack check {pack.folder} --run-on pack`.", err=True)
     return None
-
-
-PACK = click.argument("name", metavar="PACK")
-SECONDS = click.option(
-    "--timeout",
-    "seconds",
-    default=20.0,
-    show_default=True,
-    type=Number(0, min_open=True),
-    metavar="S",
-    help="The most time of a query.",
-)
 
 
 @click.group(cls=OrderedGroup, invoke_without_command=True)
@@ -249,7 +250,9 @@ def retrieve(
     retriever = Retriever(loaded, model, shares)
     patterns = PatternDetector(loaded, model).explain(question)
     found = retriever.retrieve(question, top, patterns={one.name: one.score for one in patterns})
-    print_retrieved(question, patterns, found, retriever.shares, model is not None, queries, as_json)
+    print_retrieved(
+        question, patterns, found, retriever.shares, encodes=model is not None, queries=queries, as_json=as_json
+    )
 
 
 @pack.command()

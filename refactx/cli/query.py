@@ -40,6 +40,16 @@ if TYPE_CHECKING:
 SHOWN = 20
 """The most rows, facts and candidates that are shown as text by default."""
 
+_CONFIDENCES = ((4.0, "low"), (10.0, "medium"))
+"""Below which confidence an answer is what, as the page says: below the first, the usual prompts do not answer."""
+
+_ENGINES = ("auto", "tree", "store")
+
+_OLD = {"strict": "from-walk", "direct": "ids", "open": "open"}
+"""Names of policies in earlier releases. What `open` means depends on other options."""
+
+_SPARQL = "SPARQL of policies"
+
 
 def print_reply(reply: Reply, *, as_json: bool, explains: bool, limit: int | None) -> None:
     """Print a reply, with at most `limit` rows, facts and candidates each."""
@@ -142,10 +152,6 @@ def _explanation(reply: Reply, shown: int) -> Iterator[str]:
     yield from more(len(choice.candidates), shown, "candidate")
 
 
-_CONFIDENCES = ((4.0, "low"), (10.0, "medium"))
-"""Below which confidence an answer is what, as the page says: below the first, the usual prompts do not answer."""
-
-
 def confidence_words(confidence: float) -> str:
     """Return a confidence on a scale, with its number.
 
@@ -163,12 +169,6 @@ def fact_line(fact: LinkedFact) -> str:
 
 def _label(part: Link | str) -> str:
     return part if isinstance(part, str) else part.label
-
-
-_ENGINES = ("auto", "tree", "store")
-_OLD = {"strict": "from-walk", "direct": "ids", "open": "open"}
-"""Names of policies in earlier releases. What `open` means depends on other options."""
-_SPARQL = "SPARQL of policies"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,16 @@ if TYPE_CHECKING:
     from refactx.sparql.packs.pack import Pack
     from refactx.sparql.packs.translator import Translator
 
+ACCESS = ("host", "port", "api_key_file", "auth", "allow_host", "allow_origin", "root_path")
+
+OUTAGE_SECONDS = 10.0
+"""How long texts wait for a database that went away: people wait for them."""
+
+OWN_NAMES = ("localhost", "127.0.0.1", "::1")
+_NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
+_ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://(?:[\w.-]+|\[[\da-f:.]+\])(?::\d+)?")
+_ROOT = re.compile(r"(?:/[\w.~-]+)*")
+
 
 def pack_to_serve(name: str | None, run_on: str | None) -> "Pack | None":
     """Return the pack of the option `--pack`; None without it. Raises InputError for `--run-on` without it."""
@@ -61,15 +71,6 @@ def translator_of(
         return open_translator(pack, replace(options, model_url=url), Models(), stack)
     options = replace(options, grammar=loaded.engine is not None)
     return open_translator(pack, options, Models(loaded={options.model or "": loaded}), stack)
-
-
-ACCESS = ("host", "port", "api_key_file", "auth", "allow_host", "allow_origin", "root_path")
-OUTAGE_SECONDS = 10.0
-"""How long texts wait for a database that went away: people wait for them."""
-OWN_NAMES = ("localhost", "127.0.0.1", "::1")
-_NAME = re.compile(r"[\w.-]+|\[?[\da-fA-F:.]+\]?")
-_ORIGIN = re.compile(r"\*|[a-z][a-z0-9+.-]*://(?:[\w.-]+|\[[\da-f:.]+\])(?::\d+)?")
-_ROOT = re.compile(r"(?:/[\w.~-]+)*")
 
 
 @click.command(

@@ -43,6 +43,22 @@ _Made = TypeVar("_Made")
 Convert = Callable[[Sequence[str], bool], Iterable[str | InputError]]
 """A function that returns what texts become, or why not. The flag: results have to be on one line each."""
 
+_ID = re.compile(
+    rf"(?:{re.escape(PREFIXES['wd'])}|{re.escape(PREFIXES['p'])}(?:direct/|statement/|qualifier/)?)([QP][1-9]\d*)",
+    re.ASCII,
+)
+
+_WIDEST = 60
+"""Columns of a terminal that a value takes at most, if others need room too."""
+
+ENGINES = ("auto", "store", "tree")
+FORMATS = ("table", "csv", "tsv", "json")
+
+SHOWN = 50
+"""The most rows of a table by default."""
+
+EXAMPLE = "SELECT ?x { <Alaska> <capital> ?x }"
+
 
 @dataclass(frozen=True, slots=True)
 class _Record:
@@ -138,13 +154,6 @@ def _read_document(number: int, line: str, source: str, target: str) -> _Record:
         raise InputError(f"line {number}: the document has a field {target} already: name another with --to")
     return _Record(number, text.strip(), document)
 
-
-_ID = re.compile(
-    rf"(?:{re.escape(PREFIXES['wd'])}|{re.escape(PREFIXES['p'])}(?:direct/|statement/|qualifier/)?)([QP][1-9]\d*)",
-    re.ASCII,
-)
-_WIDEST = 60
-"""Columns of a terminal that a value takes at most, if others need room too."""
 
 Cell = Link | str
 
@@ -251,13 +260,6 @@ def _print_for_terminal(variables: Sequence[str], rows: Sequence[Sequence[Cell]]
     for row in rows:
         table.add_row(*map(drawn, row))
     terminal().print(table)
-
-
-ENGINES = ("auto", "store", "tree")
-FORMATS = ("table", "csv", "tsv", "json")
-SHOWN = 50
-"""The most rows of a table by default."""
-EXAMPLE = "SELECT ?x { <Alaska> <capital> ?x }"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 PolicyName = Literal["text", "from-walk"]
 _WRITING, _RUNNING = "What writes", "What runs, and bounds"
 
+SHOWN = 10
+"""The most rows that are printed below a query."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatorOptions:
@@ -203,10 +206,6 @@ def _walks(loaded: "LanguageModel", index: Any) -> "PolicyWriter":
 
     asker = Asker(loaded, loaded.tokenizer, index)
     return WalkWriter(asker.query, TreeFacts(index), asker.ask)
-
-
-SHOWN = 10
-"""The most rows that are printed below a query."""
 
 
 @click.command(cls=GroupedCommand, groups={**TRANSLATOR_GROUPS, "Database and machine": MACHINE})

@@ -23,9 +23,18 @@ MOST = 30
 SAMPLE = 20
 """The most members that stand for a set."""
 _TOKEN = re.compile(r"<([^<>]*)>[+*]?|starts\s+with|[a-z]+")
+QUERY_HELP = "a question, or a query such as count <Louisiana> <nickname>: Tab completes names, Ctrl-D ends"
+_PROMPT = "query> "
+
+SPARQL_HELP = (
+    "a query such as SELECT ?x { <Alaska> <capital> ?x }: Tab completes names, an empty line ends a query, Ctrl-D ends"
+)
+PROMPT, MORE = "sparql> ", "   ...> "
+RESET = "\0"
+_ENDS = ("/quit", "/exit")
 
 
-class Completions:
+class ReadlineCompletion:
     """What `readline` completes, with `<` as the only delimiter. `of`: returns completions of what follows the last `<` of
     a line; `buffer`: returns the line so far."""
 
@@ -88,10 +97,6 @@ class Completer:
         return members if wants_value else [*values, *dict.fromkeys(predicates)]
 
 
-QUERY_HELP = "a question, or a query such as count <Louisiana> <nickname>: Tab completes names, Ctrl-D ends"
-_PROMPT = "query> "
-
-
 def read_piped() -> Iterator[str]:
     """Yield the lines of standard input that are not empty."""
     for text in standard_input():
@@ -105,7 +110,7 @@ def complete_lines(completions: Callable[[str], Sequence[str]]) -> None:
         import readline
 
         readline.set_completer_delims("<")
-        readline.set_completer(Completions(completions, readline.get_line_buffer).complete)
+        readline.set_completer(ReadlineCompletion(completions, readline.get_line_buffer).complete)
         is_libedit = "libedit" in (readline.__doc__ or "")
         readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
 
@@ -133,14 +138,6 @@ def read_typed_queries(index: Index) -> Iterator[str]:
             return
         if text and typed != RESET:
             yield text
-
-
-SPARQL_HELP = (
-    "a query such as SELECT ?x { <Alaska> <capital> ?x }: Tab completes names, an empty line ends a query, Ctrl-D ends"
-)
-PROMPT, MORE = "sparql> ", "   ...> "
-RESET = "\0"
-_ENDS = ("/quit", "/exit")
 
 
 def read_typed_sparql(names: Callable[[], Names]) -> Iterator[str]:

@@ -48,6 +48,23 @@ if TYPE_CHECKING:
 MOST_PROOF = 20
 """The most facts that are shown as the proof of an answer."""
 QUERY = "SELECT ?x { wd:Q797 wdt:P36 ?x }"
+SUBJECT = "bold"
+INDENT, GAP = 2, 2
+
+LABEL_WIDTHS = (40, 60)
+"""The least and the most columns for labels. On a narrower terminal, ids take the place of the addresses of pages; a
+longer label wraps."""
+
+FACT = "blue underline"
+UNFINISHED = "dim underline"
+THOUGHT = "dim italic"
+ANSWER = "bold"
+REFRESH_RATE = 8  # a second
+
+READING = "reading the prompt"
+"""What is done until there is a token."""
+
+_COUNT_INTERVAL = 0.5  # seconds: each count of a beam's facts reads the whole text again
 
 
 def standard_input() -> Iterator[str]:
@@ -132,15 +149,8 @@ def _links(facts: Iterable[LinkedFact]) -> list[tuple[str, str]]:
     return [(line(part.label), visible(part.url)) for part in parts if isinstance(part, Link) and part.url is not None]
 
 
-SUBJECT = "bold"
-INDENT, GAP = 2, 2
-LABEL_WIDTHS = (40, 60)
-"""The least and the most columns for labels. On a narrower terminal, ids take the place of the addresses of pages; a
-longer label wraps."""
-
-
 @dataclass(frozen=True, slots=True)
-class Row:
+class FactPart:
     """One part of a fact: `depth` 0 for a subject, 1 for a predicate, 2 for a value; `page`: its address or id."""
 
     depth: int
@@ -159,7 +169,7 @@ def fact_tree(facts: Sequence[LinkedFact], width: int) -> RenderableType:
     return Group(*(_line(row, label_width, page_width) for row in rows))
 
 
-def _rows(facts: Sequence[LinkedFact], shortens: bool) -> Iterator[Row]:
+def _rows(facts: Sequence[LinkedFact], shortens: bool) -> Iterator[FactPart]:
     for subject, properties in _grouped(facts).items():
         yield _row(0, subject, shortens, style=SUBJECT)
         for (predicate, inverse), values in properties.items():
@@ -178,16 +188,16 @@ def _grouped(facts: Sequence[LinkedFact]) -> dict[Link, dict[tuple[Link, bool], 
     return grouped
 
 
-def _row(depth: int, part: Link | str, shortens: bool, *, style: str = "", note: str = "") -> Row:
+def _row(depth: int, part: Link | str, shortens: bool, *, style: str = "", note: str = "") -> FactPart:
     label = Text(line(part if isinstance(part, str) else part.label), style)
     label.append(note, "dim")
     if isinstance(part, str) or part.url is None:
-        return Row(depth, label, None)
+        return FactPart(depth, label, None)
     shown = visible(part.id or "") if shortens else _address(part.url)
-    return Row(depth, label, Text(shown, Style(dim=True, link=visible(part.url)), no_wrap=True))
+    return FactPart(depth, label, Text(shown, Style(dim=True, link=visible(part.url)), no_wrap=True))
 
 
-def _line(row: Row, label_width: int, page_width: int) -> RenderableType:
+def _line(row: FactPart, label_width: int, page_width: int) -> RenderableType:
     """Return a row with its page in a second column; a label without a page has the whole width."""
     indented = Padding(row.label, (0, 0, 0, INDENT * row.depth), expand=False)
     if row.page is None:
@@ -202,15 +212,6 @@ def _line(row: Row, label_width: int, page_width: int) -> RenderableType:
 def _address(url: str) -> str:
     """Return the address to show, without `https://www.`; its link has the whole address."""
     return visible(url).removeprefix("https://www.")
-
-
-FACT = "blue underline"
-UNFINISHED = "dim underline"
-THOUGHT = "dim italic"
-ANSWER = "bold"
-REFRESH_RATE = 8  # a second
-READING = "reading the prompt"
-"""What is done until there is a token."""
 
 
 class TerminalText:
@@ -334,9 +335,6 @@ def interruptible() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-_COUNT_INTERVAL = 0.5  # seconds: each count of a beam's facts reads the whole text again
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
     """An asker and how to ask it. `free`: without facts; `marker`: the text before the final answer (`Answer:`)."""
@@ -428,7 +426,7 @@ class _Bar:
         self.facts += piece.completes
 
 
-class _Stream:
+class _TextStream:
     """Standard output, to which a text is written as it comes."""
 
     def __init__(self) -> None:
@@ -447,7 +445,7 @@ class StreamView:
         self._asking = asking
 
     def ask(self, question: str, history: Sequence[Example] = ()) -> Answer:
-        answer = self._asking.ask(question, history, _Stream())
+        answer = self._asking.ask(question, history, _TextStream())
         self.show(answer)
         return answer
 

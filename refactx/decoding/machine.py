@@ -62,7 +62,9 @@ def state_after_prompt(
         rest = text[at + size : int(ends[first])]
         if first < position or not trigger.is_delimited(text[:at], rest):
             continue
-        state, position = _walk(machine, prompt, number, first + 1, stop, padding, rest.endswith(b" "))
+        state, position = _walk(
+            machine, prompt, number, first + 1, stop, padding=padding, after_space=rest.endswith(b" ")
+        )
         if isinstance(state, InFact | InTerminator | InQuery):
             return state, b""
         left = text[at + size :] if isinstance(state, Dead) else b""
@@ -87,6 +89,7 @@ def _walk(
     number: int,
     first: int,
     stop: int,
+    *,
     padding: Container[int] | None,
     after_space: bool,
 ) -> tuple[State, int]:

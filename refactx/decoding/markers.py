@@ -28,6 +28,9 @@ from refactx.tree.tree import Children, Tokens
 
 _LONGEST_CHARACTER = 4  # bytes, in UTF-8
 
+TEXT = "prompt_text"
+"""The attribute of a log record with the part of its message that is of a prompt: logs of a server may have to omit it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
@@ -165,8 +168,6 @@ class Spaces:
 
 
 _log = logging.getLogger(__name__)
-TEXT = "prompt_text"
-"""The attribute of a log record with the part of its message that is of a prompt: logs of a server may have to omit it."""
 
 
 class Warnings:

@@ -30,38 +30,6 @@ from refactx.errors import ModelError
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.tree import Tokens
 
-
-class OpenPart(IntEnum):
-    """A part that is left open. The value is the number of its token, counted from the end of the vocabulary."""
-
-    SUBJECT = 0
-    """The name of a subject of the index, as the subject of a triple."""
-    ENTITY = 1
-    """The name of a subject of the index, elsewhere."""
-    OWN_PROPERTY = 2
-    """The name of a property that the last SUBJECT has."""
-    PROPERTY = 3
-    """The name of a property of the index."""
-    PROJECTED = 4
-    """A variable of SELECT."""
-    VARIABLE = 5
-    """A variable of a pattern or an expression."""
-    NAMED = 6
-    """A new variable, for the value of an aggregate of SELECT."""
-    ASSIGNED = 7
-    """A new variable, of BIND."""
-    COUNTED = 8
-    """A variable that an aggregate is computed from."""
-    GROUPED = 9
-    """A variable of GROUP BY."""
-    ORDERED = 10
-    """A variable of HAVING, or of ORDER BY after GROUP BY."""
-    OPENS = 11
-    """The word SELECT at the beginning of a sub-select."""
-    CLOSES = 12
-    """The bracket at the end of a sub-select."""
-
-
 DEPTH = 3
 """The most groups within each other, the outermost included."""
 
@@ -71,6 +39,7 @@ start: (ask | select0) END
 END: / ?\n[\n\r\t ]*/
 ask: / ?ASK/ where0
 """
+
 _SELECT = r"""
 select{n}: {opens} (plain{n} | star{n} | whole{n} | grouped{n})
 plain{n}: distinct? PROJECTED{{1,4}} where{n} (order slice? | slice)?
@@ -79,11 +48,13 @@ whole{n}: aggregate{{1,3}} where{n}
 grouped{n}: distinct? (PROJECTED | aggregate){{1,4}} where{n} " GROUP BY" GROUPED{{1,4}} having? (sorting slice? | slice)?
 where{n}: " WHERE"? group{n}
 """
+
 _INNERMOST = r"""
 group{n}: OPEN elements{n} CLOSE
 elements{n}: triples other{n}{{0,5}} | other{n}{{1,5}}
 other{n}: (filter | values | bind) (DOT? triples | DOT)?
 """
+
 _NESTED = r"""
 group{n}: OPEN (elements{n} CLOSE | select{m} CLOSES)
 elements{n}: triples other{n}{{0,5}} | other{n}{{1,5}}
@@ -91,6 +62,7 @@ other{n}: part{n} (DOT? triples | DOT)?
 part{n}: filter | " FILTER" (" NOT EXISTS" | " EXISTS") group{m} | values | bind
     | " OPTIONAL" group{m} | " MINUS" group{m} | group{m} (" UNION" group{m}){{0,3}}
 """
+
 _COMMON = r"""
 distinct: " DISTINCT"
 OPEN: / ?\{/
@@ -180,6 +152,46 @@ limit: " LIMIT" COUNT
 offset: " OFFSET" COUNT
 """
 
+_SPECIAL = b"\xff"
+"""What llguidance takes for the first byte of a special token: it is in no UTF-8 text."""
+
+EXACT = 1 << 53
+"""The largest integer up to which all are exact as floating-point numbers, which llguidance reads schemas with."""
+
+_CONTROL = re.compile(r"\\u00[01]")
+"""A character that JSON can write only by its number."""
+
+
+class OpenPart(IntEnum):
+    """A part that is left open. The value is the number of its token, counted from the end of the vocabulary."""
+
+    SUBJECT = 0
+    """The name of a subject of the index, as the subject of a triple."""
+    ENTITY = 1
+    """The name of a subject of the index, elsewhere."""
+    OWN_PROPERTY = 2
+    """The name of a property that the last SUBJECT has."""
+    PROPERTY = 3
+    """The name of a property of the index."""
+    PROJECTED = 4
+    """A variable of SELECT."""
+    VARIABLE = 5
+    """A variable of a pattern or an expression."""
+    NAMED = 6
+    """A new variable, for the value of an aggregate of SELECT."""
+    ASSIGNED = 7
+    """A new variable, of BIND."""
+    COUNTED = 8
+    """A variable that an aggregate is computed from."""
+    GROUPED = 9
+    """A variable of GROUP BY."""
+    ORDERED = 10
+    """A variable of HAVING, or of ORDER BY after GROUP BY."""
+    OPENS = 11
+    """The word SELECT at the beginning of a sub-select."""
+    CLOSES = 12
+    """The bracket at the end of a sub-select."""
+
 
 def grammar(first: int) -> str:
     """Return the grammar. `first`: the id of the first placeholder's token."""
@@ -191,10 +203,6 @@ def grammar(first: int) -> str:
     for placeholder in OpenPart:
         text = re.sub(rf"\b{placeholder.name}\b", f"<[{first + placeholder}]>", text)
     return text
-
-
-_SPECIAL = b"\xff"
-"""What llguidance takes for the first byte of a special token: it is in no UTF-8 text."""
 
 
 class Allowed(NamedTuple):
@@ -273,14 +281,6 @@ class Vocabulary:
         if found.is_error():
             raise ValueError(found.get_error())
         return Matcher(found, self._size, self._hidden)
-
-
-EXACT = 1 << 53
-"""The largest integer up to which all are exact as floating-point numbers, which llguidance reads schemas with."""
-
-
-_CONTROL = re.compile(r"\\u00[01]")
-"""A character that JSON can write only by its number."""
 
 
 def json_grammar(schema: str) -> str:

@@ -23,6 +23,8 @@ from refactx.errors import InputError
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.tree import OFF_TREE, Children, Tokens
 
+S = TypeVar("S")
+
 
 class FactSource(Protocol):
     """The part of an index that decoding needs."""
@@ -154,9 +156,6 @@ class FactLimit:
         """
         line = encode(f"\n{after_facts}") if after_facts else ()
         return cls(facts=facts, after_fact=tuple(line), after_line=tuple(encode(after_facts)), after_trigger=tuple(end))
-
-
-S = TypeVar("S")
 
 
 class Constraint(Protocol[S]):

@@ -11,6 +11,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+_WORD = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad)"
+_FINAL = "<|channel|>final<|message|>"
+_LINES = {"begin": "\n", "before": "\n"}
+
+_CHANNEL = re.compile(
+    r"<\|channel\|>\s*(\w*)[^<]*<\|message\|>(.*?)(?=<\|(?:channel|start|end|return|call)\|>|\Z)", re.DOTALL
+)
+_NAMES = re.compile(rb"\xff\d+\xff")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
@@ -43,9 +52,6 @@ class _Form:
     marks: Marks | None = None
 
 
-_WORD = r"(?:\w+:)?(?:think|thinking|thoughts?|reasoning|reflection|analysis|scratchpad)"
-_FINAL = "<|channel|>final<|message|>"
-_LINES = {"begin": "\n", "before": "\n"}
 _FORMS = (
     # gpt-oss (OpenAI's harmony format), and what is left of it without its special tokens
     _Form(
@@ -115,9 +121,6 @@ _OPENED = rf"^[ \t]*(?:{'|'.join(form.opened for form in _FORMS)})"
 _CLOSED = rf"(?:{'|'.join(form.closed for form in _FORMS)})"
 _WHOLE = re.compile(rf"{_OPENED}.*?{_CLOSED}", re.IGNORECASE | re.DOTALL | re.MULTILINE)
 _REST = re.compile(rf"\A.*{_CLOSED}|{_OPENED}.*\Z", re.IGNORECASE | re.DOTALL | re.MULTILINE)
-_CHANNEL = re.compile(
-    r"<\|channel\|>\s*(\w*)[^<]*<\|message\|>(.*?)(?=<\|(?:channel|start|end|return|call)\|>|\Z)", re.DOTALL
-)
 
 
 def without_thoughts(text: str) -> str:
@@ -175,7 +178,6 @@ class ThoughtTokens:
         )
 
 
-_NAMES = re.compile(rb"\xff\d+\xff")
 Said = tuple[bytes, bool]
 """Bytes of a text, and whether they are part of a thought."""
 

@@ -43,6 +43,8 @@ Ids = Sequence[int] | Tokens
 IdPath = tuple[int, ...]
 """A path in a tree of continuations: the ids after a text."""
 
+T = TypeVar("T")
+
 
 class TreeReading(IntEnum):
     """The ways in which an engine reads trees of continuations.
@@ -163,9 +165,6 @@ class Engine(Protocol):
 
     def close(self, tree: int) -> None:
         """Release a tree. Its sequence keeps what it has read, `ahead` included."""
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,20 @@ from typing import Any
 from refactx.engines.engine import CloseTree, Engine, Feed, FeedTree, Forget, KeepPath, OpenTree, Request, Steps
 from refactx.errors import RefactxError
 
+PASS_IDS = 16
+"""The fixed cost of a pass, as the number of ids that take as long (docs/results/benchmarks.md, "Decoding")."""
+
+CHUNK_IDS = 256
+"""The most ids that a pass reads of the chunks of several jobs, unless each has one id alone."""
+
+LONGEST_PASS = 1024
+"""The most ids of a single job that a pass reads: the memory of a pass grows with their square."""
+
+PASS_SECONDS = 0.005
+"""For how many seconds a pass waits for a job that looks up facts."""
+
+THREADS = min(8, 2 * (os.cpu_count() or 1))
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Job:
@@ -172,21 +186,6 @@ class Job:
         return tree
 
 
-PASS_IDS = 16
-"""The fixed cost of a pass, as the number of ids that take as long (docs/results/benchmarks.md, "Decoding")."""
-
-CHUNK_IDS = 256
-"""The most ids that a pass reads of the chunks of several jobs, unless each has one id alone."""
-
-LONGEST_PASS = 1024
-"""The most ids of a single job that a pass reads: the memory of a pass grows with their square."""
-
-PATIENCE = 0.005
-"""For how many seconds a pass waits for a job that looks up facts."""
-
-THREADS = min(8, 2 * (os.cpu_count() or 1))
-
-
 class Scheduler:
     """The jobs of one engine. Any number of threads may call `run`; one at a time makes a pass, for the jobs of all.
 
@@ -271,7 +270,7 @@ class Scheduler:
                 except Exception as error:
                     self._fail(ready, error)
             elif self._looking:
-                wait(self._looking, timeout=PATIENCE, return_when=FIRST_COMPLETED)
+                wait(self._looking, timeout=PASS_SECONDS, return_when=FIRST_COMPLETED)
         except BaseException as error:
             self._fail(self._running, error)
             raise
@@ -347,7 +346,7 @@ class Scheduler:
         self._looking |= begun
         left, has_progress = set(begun), True
         while left and has_progress:
-            done, left = wait(left, timeout=PATIENCE, return_when=FIRST_COMPLETED)
+            done, left = wait(left, timeout=PASS_SECONDS, return_when=FIRST_COMPLETED)
             has_progress = bool(done)
         return self._take_looked()
 

@@ -75,6 +75,10 @@ _END: Member = ("end", 0)
 _ROWS_AT_ONCE = 32
 
 KeyedRow = tuple[bytes, bytes]
+_MOST_SUBJECTS = 1 << 50
+
+MAX_DICTIONARY_BYTES = 1 << 22
+"""40 times the size of the dictionaries that an ingest trains."""
 
 
 def _create(table: str) -> str:
@@ -409,9 +413,6 @@ class FileTable:
         return self._file.damage(f"{self._member[0]} {self._member[1]}: {what}")
 
 
-_MOST_SUBJECTS = 1 << 50
-
-
 def unpack_subjects(key: bytes, value: bytes) -> tuple[str, str, str, int]:
     """Return object, predicate, inverse predicate and subjects in a row. Raise ValueError if it is none that an ingest
     writes.
@@ -426,10 +427,6 @@ def unpack_subjects(key: bytes, value: bytes) -> tuple[str, str, str, int]:
         raise ValueError("a hub has an impossible number of subjects")
     object_, predicate, inverse = names
     return object_, predicate, inverse, subjects
-
-
-MAX_DICTIONARY_BYTES = 1 << 22
-"""40 times the size of the dictionaries that an ingest trains."""
 
 
 def segment_codec(codes: bytes, dictionary: bytes) -> RowCodec:

@@ -50,6 +50,14 @@ FACTS_AT_ONCE = 1024
 FindNames = Callable[[set[str]], Mapping[str, Named]]
 """A lookup of names, without those that the knowledge base does not have."""
 
+_COLUMNS = ("subject", "predicate", "object", "subject_id", "predicate_id", "object_id", "object_kind")
+
+CACHE_BYTES = 256 << 20
+"""The default bound of an index's cache: at some 30 bytes a fact, enough for pieces with millions of facts."""
+
+LARGEST_PROPERTY = 20_000
+"""The largest number of a property's id that is looked up: Wikidata had some 13,700 in 2026."""
+
 
 def link_facts(facts: Sequence[Fact], find: FindNames, link: Callable[..., Link] = Link) -> list[LinkedFact]:
     """Return the facts with their ids, in the same order. `find` is called twice, for any number of facts.
@@ -86,9 +94,6 @@ def _linked(
         fact.object if is_literal else link(fact.object, entity.id if entity else None),
         inverse=kind == "inverse",
     )
-
-
-_COLUMNS = ("subject", "predicate", "object", "subject_id", "predicate_id", "object_id", "object_kind")
 
 
 def _row(fact: LinkedFact, kind: str | None) -> tuple[str | None, ...]:
@@ -199,13 +204,6 @@ def fact_of(tokens: TokenIds, tokenizer: FactTokenizer, terminator: str, index: 
 
 Value = TypeVar("Value")
 Wanted = TypeVar("Wanted")
-
-CACHE_BYTES = 256 << 20
-"""The default bound of an index's cache: at some 30 bytes a fact, enough for pieces with millions of facts."""
-
-
-LARGEST_PROPERTY = 20_000
-"""The largest number of a property's id that is looked up: Wikidata had some 13,700 in 2026."""
 
 
 class Index:

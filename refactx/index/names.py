@@ -37,6 +37,17 @@ _MARK = b"\0"
 _BIAS = 1 << 63
 _ID_KEY_BYTES = 9
 _STEPS = {width: f"<u{width}" for width in (1, 2, 4, 8)}
+NAMES_PER_BLOCK = 256
+_KEY_BYTES = 2000  # PostgreSQL's B-tree takes keys of up to 2,704
+
+FIRST_KEY = b"\x01"
+"""The least key of a block of names: names have no control characters."""
+
+LITERAL_KINDS = ("literal", "time", "quantity", "coordinates", "text")
+"""The kinds of a property whose objects are literals. `literal`: of several kinds, or of one that is not known."""
+
+_KINDS = (None, "entity", "literal", "mixed", "inverse", *LITERAL_KINDS[1:])
+_FIRST_ID = b""
 
 
 def id_key(number: int) -> bytes:
@@ -133,15 +144,6 @@ def written_id(id_: str) -> str:
 def is_written_id(id_: str) -> bool:
     """Return whether a text can be an id: it is not empty, and `written_id` leaves it as it is."""
     return id_ != "" and _UNWRITTEN_IN_ID.search(id_) is None
-
-
-NAMES_PER_BLOCK = 256
-_KEY_BYTES = 2000  # PostgreSQL's B-tree takes keys of up to 2,704
-FIRST_KEY = b"\x01"
-"""The least key of a block of names: names have no control characters."""
-LITERAL_KINDS = ("literal", "time", "quantity", "coordinates", "text")
-"""The kinds of a property whose objects are literals. `literal`: of several kinds, or of one that is not known."""
-_KINDS = (None, "entity", "literal", "mixed", "inverse", *LITERAL_KINDS[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +306,6 @@ def _packed(block: list[tuple[str, Named]], codec: RowCodec) -> tuple[bytes, byt
         members += ("\n".join("" if named.is_wikidata else named.id for _, named in block).encode(),)
     return key, codec.pack(key, members)
 
-
-_FIRST_ID = b""
 
 Entry = TypeVar("Entry")
 

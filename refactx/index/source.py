@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _SUMS = 0.25
 """The part of the cache for sums if there are several segments: a sum takes as much as a node of one segment."""
 
+_PAUSES = (0.01, 0.5)
+"""The seconds of the first pause, and of the longest: a standby is mostly behind by milliseconds."""
+
 
 class SegmentSource(RowSource, Protocol):
     """The rows of one segment in a database or a file.
@@ -102,9 +105,6 @@ def _share(segments: Sequence[Segment], cache_bytes: int) -> None:
 
 
 _log = logging.getLogger(__name__)
-
-_PAUSES = (0.01, 0.5)
-"""The seconds of the first pause, and of the longest: a standby is mostly behind by milliseconds."""
 
 
 class StandbyWait:

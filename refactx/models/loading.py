@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import catch_warnings, simplefilter
 
 from refactx.errors import InputError, ModelError
@@ -39,6 +39,15 @@ _TOKENS_WITHIN = 1 << 20
 """The first bytes of a file, in which that is looked for."""
 FLOAT32_PARAMETERS = 2_000_000_000
 """The largest model that runs in float32 on a CPU by default: it takes 8 GB."""
+
+_AS_IN_THE_FILE = ("TokenizersBackend", "PreTrainedTokenizerFast")
+
+
+class LoadedModel(NamedTuple):
+    """A causal language model of Transformers, and its tokenizer."""
+
+    model: Any
+    tokenizer: Any
 
 
 def demo_model_folder() -> Path:
@@ -85,9 +94,6 @@ def _class_builds_its_own(folder: Path) -> bool:
     return (folder / "config.json").is_file() and named not in _AS_IN_THE_FILE
 
 
-_AS_IN_THE_FILE = ("TokenizersBackend", "PreTrainedTokenizerFast")
-
-
 def load_model(
     name: str,
     *,
@@ -95,7 +101,7 @@ def load_model(
     dtype: "torch.dtype | str" = AUTO,
     adapter: str | Path | None = None,
     check: "Callable[[Any], object]" = lambda tokenizer: None,
-) -> tuple[Any, Any]:
+) -> LoadedModel:
     """Return a causal language model of Transformers in evaluation mode, and its tokenizer, which has a chat template.
 
     `name`: a Hugging Face id, a folder, a GGUF file (it is dequantised), or `demo`.
@@ -122,7 +128,7 @@ def load_model(
     if adapter is not None:
         check_adapter(adapter, name, tokenizer)
     model = _load(name, path, lambda source, options: _auto_model(source, options, placed, dtype))
-    return model if adapter is None else _adapted(model, adapter, name), tokenizer
+    return LoadedModel(model if adapter is None else _adapted(model, adapter, name), tokenizer)
 
 
 def check_no_folder(folder: Path) -> None:

@@ -27,6 +27,20 @@ CATALOGUE_VERSION = 3
 OLDEST_READABLE = 2
 """The oldest version that can be read: it lacks only the table `refactx.hubs`."""
 
+_FIND = """
+SELECT h.object, h.inverse, sum(h.subjects)::bigint FROM refactx.indexes AS i LEFT JOIN LATERAL (
+    SELECT object, inverse, subjects FROM unnest(%s::text[]) AS wanted (name) JOIN refactx.hubs
+    ON index_id = i.id AND hashtextextended(object, 0) = hashtextextended(name, 0) AND object = name
+) AS h ON true WHERE i.id = %s AND i.state = 'ready' GROUP BY h.object, h.inverse
+"""
+
+_CHANGE = """
+UPDATE refactx.hubs AS h SET subjects = h.subjects + c.more
+FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS c (object, predicate, more)
+WHERE h.index_id = %s AND hashtextextended(h.object, 0) = hashtextextended(c.object, 0) AND h.object = c.object
+    AND h.predicate = c.predicate
+"""
+
 
 def catalogue_version(connection: psycopg.Connection[Any]) -> int | None:
     """Return the version of the catalogue in a database; None if it has no catalogue."""
@@ -170,20 +184,6 @@ def _copy(connection: Connection, kind: Kind, number: int, rows: Iterable[tuple[
 
 def _identifier(kind: Kind, number: int) -> sql.Identifier:
     return sql.Identifier("refactx", f"{kind}_{number}")
-
-
-_FIND = """
-SELECT h.object, h.inverse, sum(h.subjects)::bigint FROM refactx.indexes AS i LEFT JOIN LATERAL (
-    SELECT object, inverse, subjects FROM unnest(%s::text[]) AS wanted (name) JOIN refactx.hubs
-    ON index_id = i.id AND hashtextextended(object, 0) = hashtextextended(name, 0) AND object = name
-) AS h ON true WHERE i.id = %s AND i.state = 'ready' GROUP BY h.object, h.inverse
-"""
-_CHANGE = """
-UPDATE refactx.hubs AS h SET subjects = h.subjects + c.more
-FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS c (object, predicate, more)
-WHERE h.index_id = %s AND hashtextextended(h.object, 0) = hashtextextended(c.object, 0) AND h.object = c.object
-    AND h.predicate = c.predicate
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,36 @@ standby. (Not 57014, cancelled by the statement timeout: `read_error`.)"""
 
 _ROWS_AT_ONCE = 10_000
 
+GRACE_SECONDS = 2.0
+"""The seconds after its statement timeout in which a server may still answer, before it counts as gone."""
+
+_FORGOTTEN = 2
+"""How often a name is forgotten before no statement has one any more."""
+
+CONNECT_SECONDS = 10
+"""The seconds to wait for a server that does not answer."""
+
+_STARTING = re.compile("the database system is (?:starting up|in recovery mode|not yet accepting connections)")
+
+UNSUPPORTED = "unsupported startup parameter"
+"""What PgBouncer says of a parameter of the address that it does not take."""
+
+PAUSE_SECONDS = 0.5
+"""The seconds between two attempts to reach a server that went away."""
+
+KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+"""Parameters that report the loss of a machine or network within half a minute instead of hours."""
+
+_LIMITS = ("statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
+
+_NEUTRAL = {"sslcertmode": "allow", "min_protocol_version": "3.0", "max_protocol_version": "3.0"}
+"""Values of parameters that have neither a default nor an empty value in libpq."""
+
+_UNNAMED = ("PGDATESTYLE", "PGTZ", "PGGEQO")
+"""Variables of the environment that libpq sends to the server, and which no parameter replaces."""
+
+_SHOWN = ("user", "host", "port", "dbname")
+
 
 def is_gone(error: psycopg.Error) -> bool:
     """Return whether the reason of an error is the database and not the statement."""
@@ -114,12 +144,6 @@ def check_kind(connection: psycopg.Connection[Any]) -> None:
 
 
 Value = TypeVar("Value")
-
-GRACE_SECONDS = 2.0
-"""The seconds after its statement timeout in which a server may still answer, before it counts as gone."""
-
-_FORGOTTEN = 2
-"""How often a name is forgotten before no statement has one any more."""
 
 
 @dataclass(slots=True)
@@ -211,30 +235,6 @@ def _no_answer(seconds: float | None) -> psycopg.OperationalError:
 
 
 Connection = psycopg.Connection[Any]
-
-CONNECT_SECONDS = 10
-"""The seconds to wait for a server that does not answer."""
-
-_STARTING = re.compile("the database system is (?:starting up|in recovery mode|not yet accepting connections)")
-
-UNSUPPORTED = "unsupported startup parameter"
-"""What PgBouncer says of a parameter of the address that it does not take."""
-
-PAUSE_SECONDS = 0.5
-"""The seconds between two attempts to reach a server that went away."""
-
-KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
-"""Parameters that report the loss of a machine or network within half a minute instead of hours."""
-
-_LIMITS = ("statement_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout")
-
-_NEUTRAL = {"sslcertmode": "allow", "min_protocol_version": "3.0", "max_protocol_version": "3.0"}
-"""Values of parameters that have neither a default nor an empty value in libpq."""
-
-_UNNAMED = ("PGDATESTYLE", "PGTZ", "PGGEQO")
-"""Variables of the environment that libpq sends to the server, and which no parameter replaces."""
-
-_SHOWN = ("user", "host", "port", "dbname")
 
 
 def check_address(url: str) -> None:

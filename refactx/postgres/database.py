@@ -6,7 +6,7 @@ an error. Commands that may take long have a session of their own, without limit
 of its own.
 
 If the address leads to several servers, all connections are to the one that the first of them reached, for as long as
-it can be reached (`refactx.postgres.servers`).
+it can be reached (`refactx.postgres.connections.Server`).
 
 A pooler in transaction mode may give the next statement of a client to another session, in which a name is not known
 (26000), or is known already (42P05). PgBouncer knows the names of its clients from version 1.21 on, if
@@ -56,6 +56,12 @@ from refactx.postgres.connections import (
 )
 from refactx.postgres.entry import LOOKUP_SECONDS, Limits, limits_of_environment
 from refactx.sql import query
+
+_ATTEMPTS = 3
+"""How often a session is opened that must be on the server of the pool."""
+
+_SAME_SERVER_SECONDS = 2.0
+"""The seconds to wait for the server that was read so far, if the address names others."""
 
 
 class ServerPool:
@@ -123,12 +129,6 @@ class ServerPool:
 Value = TypeVar("Value")
 
 _log = logging.getLogger(__name__)
-
-_ATTEMPTS = 3
-"""How often a session is opened that must be on the server of the pool."""
-
-_SAME_SERVER_SECONDS = 2.0
-"""The seconds to wait for the server that was read so far, if the address names others."""
 
 
 class Database:

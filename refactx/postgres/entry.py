@@ -19,6 +19,12 @@ from refactx.errors import InputError
 if TYPE_CHECKING:
     from refactx.postgres.locks import Connection
 
+LOOKUP_SECONDS = 10.0
+"""A lookup takes far less than a millisecond. One that takes 10 s waits for a lock or an overloaded disk."""
+
+OUTAGE_SECONDS = 60.0
+"""A restart takes some seconds, a failover less than a minute."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueEntry:
@@ -150,13 +156,6 @@ def _from_json(pair: Any) -> Stamp:
     if not isinstance(number, int) or not isinstance(created, str):
         raise TypeError(f"{pair!r} is not a number and a time")
     return number, created
-
-
-LOOKUP_SECONDS = 10.0
-"""A lookup takes far less than a millisecond. One that takes 10 s waits for a lock or an overloaded disk."""
-
-OUTAGE_SECONDS = 60.0
-"""A restart takes some seconds, a failover less than a minute."""
 
 
 @dataclass(frozen=True, slots=True)

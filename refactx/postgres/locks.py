@@ -22,10 +22,16 @@ from refactx.sql import query
 
 Connection = psycopg.Connection[Any]
 
-PATIENCE = 5.0
+DROP_SECONDS = 5.0
 """The seconds to wait for readers of tables that are to be dropped."""
 
 _WAIT_MILLISECONDS = 100
+
+_SEGMENTS = """SELECT 'pieces_' || s.id FROM refactx.segments AS s JOIN refactx.indexes AS i ON i.id = s.index_id
+WHERE i.name = %s"""
+
+_MEMORIES = """SELECT 'memory_' || m.id FROM refactx.memories AS m JOIN refactx.indexes AS i ON i.id = m.index_id
+WHERE i.name = %s"""
 
 
 @contextmanager
@@ -67,7 +73,7 @@ def memory_lock(connection: Connection, number: int, name: str) -> Iterator[None
         yield
 
 
-def drop_when_unread(connection: Connection, drop: Callable[[], object], patience: float = PATIENCE) -> bool:
+def drop_when_unread(connection: Connection, drop: Callable[[], object], patience: float = DROP_SECONDS) -> bool:
     """Drop tables in a transaction of its own, when no session uses them. Return whether that succeeded.
 
     It fails if a session uses one of them for all of `patience` seconds (an export reads in one transaction). Readers
@@ -97,12 +103,6 @@ def _advisory_lock(connection: Connection, key: tuple[str, str, object], taken: 
         # The connection may be lost, or still busy after Ctrl-C: then the end of the session releases the lock.
         with suppress(psycopg.Error):
             connection.execute(f"SELECT pg_advisory_unlock({space}, {number})".encode(), [value])
-
-
-_SEGMENTS = """SELECT 'pieces_' || s.id FROM refactx.segments AS s JOIN refactx.indexes AS i ON i.id = s.index_id
-WHERE i.name = %s"""
-_MEMORIES = """SELECT 'memory_' || m.id FROM refactx.memories AS m JOIN refactx.indexes AS i ON i.id = m.index_id
-WHERE i.name = %s"""
 
 
 def check_rights(connection: psycopg.Connection[Any], index: str | None = None) -> None:

@@ -21,8 +21,47 @@ from psycopg.rows import class_row
 from refactx.errors import DatabaseError, IndexNotFoundError
 from refactx.postgres.database import Database
 from refactx.postgres.entry import CatalogueEntry
-from refactx.postgres.locks import PATIENCE, Connection, check_rights, drop_when_unread, memory_lock
+from refactx.postgres.locks import DROP_SECONDS, Connection, check_rights, drop_when_unread, memory_lock
 from refactx.sql import query
+
+OLDEST = (0, 7)
+"""The first version with `halfvec`: half the room, and embeddings of up to 4,000 numbers in an HNSW index."""
+
+MOST_NUMBERS = 4000
+"""The widest embedding that an HNSW index takes."""
+
+_INSTALLED = """SELECT e.extversion, n.nspname FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
+WHERE e.extname = 'vector'"""
+
+_OTHERWISE = "Without it names are found as they are written, or by their letters: leave out the memory"
+
+_LIST = """
+SELECT m.id, i.name AS index, m.encoder, m.fingerprint, m.width, m.aliases, m.ready, m.created,
+    (
+        SELECT count(*) FROM jsonb_array_elements(coalesce(i.report -> 'changes', '[]')) AS c
+        WHERE c ->> 'change' <> 'compact'
+    ) - m.changes AS behind,
+    coalesce(pg_total_relation_size(to_regclass('refactx.memory_' || m.id)), 0)::bigint AS bytes
+FROM refactx.memories AS m JOIN refactx.indexes AS i ON i.id = m.index_id
+WHERE m.index_id = %s ORDER BY m.id
+"""
+
+_CHANGES = """SELECT count(*) FROM refactx.indexes AS i, jsonb_array_elements(coalesce(i.report -> 'changes', '[]')) AS c
+WHERE i.id = %s AND c ->> 'change' <> 'compact'"""
+
+_PARITIES = {"entities": 0, "relations": 1}
+
+_GRAPH_BYTES = 1 << 30
+"""The most memory for building an HNSW index: 600,000 embeddings of 384 numbers. With more entries it takes longer."""
+
+_OF_ENTRY = 600
+"""Bytes that an entry of an HNSW index takes beside its numbers, while it is built."""
+
+MOST_NAMESAKES = 1000
+"""The most entries of the labels of one lookup."""
+
+BEAM = 100
+"""The candidates that a search of an HNSW index keeps (`hnsw.ef_search`), of which the nearest are the result."""
 
 
 @contextmanager
@@ -45,16 +84,6 @@ def memory_session(database: Database, index: str) -> Iterator[Connection]:
             f"PostgreSQL could not store a memory of index {index!r}: {database.reason(error)}. What is stored stays: run the "
             "same command again"
         ) from error
-
-
-OLDEST = (0, 7)
-"""The first version with `halfvec`: half the room, and embeddings of up to 4,000 numbers in an HNSW index."""
-MOST_NUMBERS = 4000
-"""The widest embedding that an HNSW index takes."""
-
-_INSTALLED = """SELECT e.extversion, n.nspname FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
-WHERE e.extname = 'vector'"""
-_OTHERWISE = "Without it names are found as they are written, or by their letters: leave out the memory"
 
 
 def find_pgvector(connection: psycopg.Connection[Any]) -> str:
@@ -108,20 +137,6 @@ def _numbers(version: str) -> tuple[int, ...]:
     (True, False)
     """
     return tuple(int(part) for part in version.split(".") if part.isdigit())
-
-
-_LIST = """
-SELECT m.id, i.name AS index, m.encoder, m.fingerprint, m.width, m.aliases, m.ready, m.created,
-    (
-        SELECT count(*) FROM jsonb_array_elements(coalesce(i.report -> 'changes', '[]')) AS c
-        WHERE c ->> 'change' <> 'compact'
-    ) - m.changes AS behind,
-    coalesce(pg_total_relation_size(to_regclass('refactx.memory_' || m.id)), 0)::bigint AS bytes
-FROM refactx.memories AS m JOIN refactx.indexes AS i ON i.id = m.index_id
-WHERE m.index_id = %s ORDER BY m.id
-"""
-_CHANGES = """SELECT count(*) FROM refactx.indexes AS i, jsonb_array_elements(coalesce(i.report -> 'changes', '[]')) AS c
-WHERE i.id = %s AND c ->> 'change' <> 'compact'"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +229,7 @@ def finish_memory(connection: Connection, memory: MemoryRecord, changes: int) ->
 
 
 def drop_memories(
-    connection: Connection, entry: CatalogueEntry, encoder: str | None = None, patience: float = PATIENCE
+    connection: Connection, entry: CatalogueEntry, encoder: str | None = None, patience: float = DROP_SECONDS
 ) -> list[MemoryRecord]:
     """Remove the memories of an index, or those whose encoder has a name. Return their records.
 
@@ -297,13 +312,6 @@ def update_entries(
         if removed or added:
             connection.execute(sql.SQL("ANALYZE {}").format(memory.table))
         return int(removed), int(added)
-
-
-_PARITIES = {"entities": 0, "relations": 1}
-_GRAPH_BYTES = 1 << 30
-"""The most memory for building an HNSW index: 600,000 embeddings of 384 numbers. With more entries it takes longer."""
-_OF_ENTRY = 600
-"""Bytes that an entry of an HNSW index takes beside its numbers, while it is built."""
 
 
 class Unembedded(NamedTuple):
@@ -401,12 +409,6 @@ def _create(connection: Connection, statement: sql.Composed, memory: int, *, par
         if not parallel:
             connection.execute("SET LOCAL max_parallel_maintenance_workers = 0")
         connection.execute(statement)
-
-
-MOST_NAMESAKES = 1000
-"""The most entries of the labels of one lookup."""
-BEAM = 100
-"""The candidates that a search of an HNSW index keeps (`hnsw.ef_search`), of which the nearest are the result."""
 
 
 class EntryRow(NamedTuple):

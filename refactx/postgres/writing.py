@@ -28,7 +28,14 @@ from refactx.paths import INDEX_FILE, WORK
 from refactx.postgres import catalogue
 from refactx.postgres.database import Database
 from refactx.postgres.entry import CatalogueEntry
-from refactx.postgres.locks import PATIENCE, Connection, check_rights, drop_when_unread, knowledge_base_lock, name_lock
+from refactx.postgres.locks import (
+    DROP_SECONDS,
+    Connection,
+    check_rights,
+    drop_when_unread,
+    knowledge_base_lock,
+    name_lock,
+)
 from refactx.postgres.memory import discard_memories
 from refactx.sql import query
 from refactx.tokenizer import FactTokenizer
@@ -169,7 +176,7 @@ def remove_unshown(connection: Connection, index: int, name: str) -> None:
         _log.info("the next ingest of index %r will remove what this one left: %s", name, error)
 
 
-def drop(connection: Connection, name: str, patience: float = PATIENCE, *, unfinished: bool = False) -> None:
+def drop(connection: Connection, name: str, patience: float = DROP_SECONDS, *, unfinished: bool = False) -> None:
     """Remove the indexes of a name, ready or not; with `unfinished`, only those that are not ready.
 
     Raises IndexNotFoundError if there is none, IndexExistsError while one is being written, DatabaseError if the role

@@ -160,7 +160,7 @@ class Chooser:
         ):  # fmt: skip
             app.include_router(router(service))
         app.include_router(
-            uploads_router(service, self._uploads, self.add, lambda: set(map(_index_of, self._services)))
+            uploads_router(service, self._uploads, self.add, lambda: {one.index_name for one in self._services})
         )
         app.include_router(models_router(self._services))
         app.include_router(state_router(self._services, self._drains))
@@ -178,9 +178,9 @@ class Chooser:
         if scope["path"].startswith(("/v1/", "/mcp")):  # else a page, whose scripts ask for what its address names
             given = QueryParams(scope["query_string"])
             index, models = given.get("index"), given.getlist("model")
-            found = [number for number, one in enumerate(services) if index in (None, _index_of(one))]
+            found = [number for number, one in enumerate(services) if index in (None, one.index_name)]
             if not found:
-                names = ", ".join(dict.fromkeys(str(_index_of(one)) for one in services))
+                names = ", ".join(dict.fromkeys(str(one.index_name) for one in services))
                 raise ApiError(404, f"the server has no index {index!r}: ask for one of {names}", param="index")
             if scope["method"] == "POST" and scope["path"] in _WITH_MODEL:
                 named, receive = await _model_of(scope, receive)
@@ -195,10 +195,6 @@ class Chooser:
 
 
 _WITH_MODEL = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
-
-
-def _index_of(service: TextService) -> str | None:
-    return getattr(service.index, "name", None)
 
 
 async def _model_of(scope: Scope, receive: Receive) -> tuple[str | None, Receive]:

@@ -616,7 +616,7 @@ def models_router(services: Sequence[TextService]) -> APIRouter:
     def documents() -> dict[str, Document]:
         found: dict[str, Document] = {}
         for service in services:
-            index = getattr(service.index, "name", None)
+            index = service.index_name
             for name, variant in service.options.variants.items():
                 head = {"id": name, "object": "model", "created": created, "owned_by": "refactx"}
                 found.setdefault(name, {**head, "refactx": {"index": index, "variant": variant or "facts"}})

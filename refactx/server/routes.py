@@ -31,6 +31,7 @@ from refactx.server.metrics import CONTENT_TYPE, JoinedMetrics
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonReply, JsonRoute, gone, last_of, note, sse, streamed
 from refactx.server.texts import Finished, Work
+from refactx.walks.facts import TreeFacts
 from refactx.walks.language import is_line
 
 if TYPE_CHECKING:
@@ -94,10 +95,10 @@ def facts_router(service: TextService) -> APIRouter:
     return router
 
 
-def _opened(service: TextService) -> tuple[Any, Any]:
+def _opened(service: TextService) -> tuple[Index, TreeFacts]:
     """Return the index and its facts. Raise ApiError (503) while the database is away."""
     service.availability.check()
-    if service.facts is None:
+    if service.facts is None or not isinstance(service.index, Index):
         raise ApiError(404, "the facts of this server cannot be looked up: they are in no database")
     return service.index, service.facts
 
@@ -165,8 +166,7 @@ def feedback_router(service: TextService) -> APIRouter:
         if file is None:
             raise ApiError(404, "this server takes no feedback")
         about = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "model": service.options.name}
-        index = getattr(service.index, "name", None)
-        await run_in_threadpool(append_line, file, about | {"index": index} | given.model_dump())
+        await run_in_threadpool(append_line, file, about | {"index": service.index_name} | given.model_dump())
         return JsonReply({"kept": True})
 
     return router

@@ -332,6 +332,7 @@ class TextService:
         slots: Slots | None = None,
     ) -> None:
         self.prompt, self.index, self.options = prompt or prompt_for(None, index), index, options
+        self.index_name = index.name if isinstance(index, Index) else None
         self.model: LanguageModel | ChatServer = model
         self.asker: Asker | CheckedAsker
         self._scoring: Scoring | None = None
@@ -345,7 +346,7 @@ class TextService:
             raise InputError("the model cannot be told to think before it answers: leave out think")
         self.availability = availability or Availability(None)
         self.slots = slots or Slots(options.max_running if writes_together(self.model) else 1, options.max_waiting)
-        self.metrics = Metrics(options.short or options.name, getattr(index, "name", ""))
+        self.metrics = Metrics(options.short or options.name, self.index_name or "")
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
         """The facts as queries need them; None if they are in no database."""

@@ -258,7 +258,6 @@ async def _progress(task: "asyncio.Task[TextService]", path: Path) -> AsyncGener
                 last = found
                 yield sse(last)
     service = task.result()
-    index = service.index
-    ready: Document = {"index": getattr(index, "name", None), "facts": getattr(index, "facts", None)}
+    ready: Document = {"index": service.index_name, "facts": getattr(service.index, "facts", None)}
     yield sse({"stage": "ready", **ready, "model": service.options.name})
     yield DONE

@@ -40,6 +40,11 @@ from refactx.tokenizer import FactTokenizer
 from refactx.tree.codes import RowCodec, TokenCodes, frequent_tokens
 from refactx.tree.piece import MAX_KEY, TERMINAL, from_members, row_key
 
+STEP_BYTES = 16 << 20
+"""The bytes of rows that one transaction stores, and that are in memory until then."""
+
+_KINDS: dict[str, Kind] = {"tree": "pieces", "names": "names"}
+
 
 class Checks:
     """The checks of the rows of one import.
@@ -96,11 +101,6 @@ class Checks:
                 raise ValueError(f"{where} is not a root of {segment.facts:,} facts")
             counted[1] += 1
 
-
-STEP_BYTES = 16 << 20
-"""The bytes of rows that one transaction stores, and that are in memory until then."""
-
-_KINDS: dict[str, Kind] = {"tree": "pieces", "names": "names"}
 
 Connection = psycopg.Connection[Any]
 

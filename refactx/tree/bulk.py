@@ -38,6 +38,11 @@ EntryMatrix = NDArray[np.uint32]
 CELLS = 1 << 20
 """The most cells of a matrix: all entries of a root in one could take gigabytes."""
 
+AHEAD = 256
+"""Rows that are read in one round trip and searched together: some 8 MB."""
+
+_ROWS = 8192
+
 
 def matrices(piece: Piece, codes: TokenCodes, cells: int = CELLS) -> Iterator[tuple[int, EntryMatrix]]:
     """Yield all entries of a piece in order, as matrices of at most `cells` cells, or one row if that has more.
@@ -317,10 +322,6 @@ def _same(entries: _Entries, path: Offsets, of: Offsets, targets: Targets, chose
     return same
 
 
-AHEAD = 256
-"""Rows that are read in one round trip and searched together: some 8 MB."""
-
-
 def contained(tree: StoredTree, tokens: Tokens, offsets: Offsets) -> NDArray[np.bool_]:
     """Return which of n distinct, ascending sequences are facts of a segment: bool[n].
 
@@ -329,7 +330,7 @@ def contained(tree: StoredTree, tokens: Tokens, offsets: Offsets) -> NDArray[np.
     found = np.zeros(len(offsets) - 1, np.bool_)
     if len(found):
         targets, below = Targets(to_matrix(tokens, offsets), np.diff(offsets)), _Below([], [], [])
-        _look_up(tree, tree.root_key, targets, np.arange(len(found)), found, below)
+        _look_up(tree, tree.root_key, targets, np.arange(len(found)), found=found, left=below)
         below.search(tree, targets, found)
     return found
 
@@ -362,7 +363,7 @@ class _Below:
 
 
 def _look_up(
-    tree: StoredTree, key: bytes, targets: Targets, which: Offsets, found: NDArray[np.bool_], left: _Below
+    tree: StoredTree, key: bytes, targets: Targets, which: Offsets, *, found: NDArray[np.bool_], left: _Below
 ) -> None:
     """Set `found` for those targets of `which` that are facts below the piece under a key.
 
@@ -404,7 +405,7 @@ def _look_up(
     for number, (one, rows) in enumerate(zip(below, inside, strict=True)):
         if number % AHEAD == 0:
             tree.load(below[number : number + AHEAD])
-        _look_up(tree, one, targets, rows, found, left)
+        _look_up(tree, one, targets, rows, found=found, left=left)
 
 
 def _matches(entries: EntryMatrix, targets: EntryMatrix, must_end: NDArray[np.bool_] | np.bool_) -> NDArray[np.bool_]:
@@ -469,9 +470,6 @@ def read_ahead(tree: StoredTree, prefixes: Iterable[Path]) -> None:
         waiting = [prefix for some in needed.values() for prefix in some]
         if not waiting:
             return
-
-
-_ROWS = 8192
 
 
 def surviving(segments: Sequence[tuple[int, StoredTree]]) -> Iterator[EntryMatrix]:

@@ -45,6 +45,41 @@ With numpy, a token of a cold walk takes 1.2 µs longer (of some 95, with Postgr
 
 Bytes = NDArray[np.uint8]
 
+FORMAT_VERSION = 1
+"""The version of the format of rows. For rows of a newer version, the error advises to upgrade."""
+
+MAX_PICKLE_BYTES = 1 << 26
+"""64 MiB, far above any piece that the builder writes (a root of a million children has some 10 MB)."""
+
+MAX_OPCODES = 64
+"""A piece needs fewer than 20. Very many small values would take several times the announced size in memory."""
+
+_MEMBERS = {int, bytes}
+_HEADER = struct.Struct(">2sBxII")  # magic, version, pad, CRC-32, pickle size
+_MAGIC = b"RX"
+
+# Opcodes whose argument has a fixed size, and those that carry a length before their bytes.
+# Source: CPython, Lib/pickletools.py.
+_FIXED = {
+    pickle.PROTO[0]: 1,
+    pickle.FRAME[0]: 8,
+    pickle.MARK[0]: 0,
+    pickle.TUPLE[0]: 0,
+    pickle.TUPLE1[0]: 0,
+    pickle.TUPLE2[0]: 0,
+    pickle.TUPLE3[0]: 0,
+    pickle.BININT[0]: 4,
+    pickle.BININT1[0]: 1,
+    pickle.BININT2[0]: 2,
+}
+_SIZED = {pickle.SHORT_BINBYTES[0]: 1, pickle.BINBYTES[0]: 4, pickle.LONG1[0]: 1}
+_EMPTY_FRAME = zstandard.ZstdCompressor(write_content_size=False).compress(b"")
+
+_DAMAGE = (
+    *(ValueError, IndexError, OverflowError, EOFError, MemoryError),
+    *(struct.error, zstandard.ZstdError, pickle.UnpicklingError),
+)
+
 
 def frequent_tokens(codes: bytes, vocabulary_size: int) -> Tokens:
     """Return the token ids with short codes in a segment, from the bytes in the catalogue (little-endian int32).
@@ -275,46 +310,10 @@ def shared_lengths(tokens: Tokens, offsets: Offsets) -> NDArray[np.int32]:
     return shared
 
 
-FORMAT_VERSION = 1
-"""The version of the format of rows. For rows of a newer version, the error advises to upgrade."""
-
-MAX_PICKLE_BYTES = 1 << 26
-"""64 MiB, far above any piece that the builder writes (a root of a million children has some 10 MB)."""
-
-MAX_OPCODES = 64
-"""A piece needs fewer than 20. Very many small values would take several times the announced size in memory."""
-
 Member = int | bytes
-_MEMBERS = {int, bytes}
-
-_HEADER = struct.Struct(">2sBxII")  # magic, version, pad, CRC-32, pickle size
-_MAGIC = b"RX"
-
-# Opcodes whose argument has a fixed size, and those that carry a length before their bytes.
-# Source: CPython, Lib/pickletools.py.
-_FIXED = {
-    pickle.PROTO[0]: 1,
-    pickle.FRAME[0]: 8,
-    pickle.MARK[0]: 0,
-    pickle.TUPLE[0]: 0,
-    pickle.TUPLE1[0]: 0,
-    pickle.TUPLE2[0]: 0,
-    pickle.TUPLE3[0]: 0,
-    pickle.BININT[0]: 4,
-    pickle.BININT1[0]: 1,
-    pickle.BININT2[0]: 2,
-}
-_SIZED = {pickle.SHORT_BINBYTES[0]: 1, pickle.BINBYTES[0]: 4, pickle.LONG1[0]: 1}
-
-_EMPTY_FRAME = zstandard.ZstdCompressor(write_content_size=False).compress(b"")
-
-_DAMAGE = (
-    *(ValueError, IndexError, OverflowError, EOFError, MemoryError),
-    *(struct.error, zstandard.ZstdError, pickle.UnpicklingError),
-)
 
 
-class _BuiltinsOnly(pickle.Unpickler):
+class _BuiltinsOnly(pickle.Unpickler):  # noqa: S301
     """An unpickler that refuses every class and function."""
 
     def find_class(self, module: str, name: str) -> NoReturn:

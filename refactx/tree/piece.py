@@ -53,6 +53,18 @@ _NO_COUNTS: Unsigned = np.empty(0, np.uint8)
 _TOKEN_BYTES = 3
 MAX_KEY = 2401  # one byte and 800 tokens
 
+FEW = 32
+"""The children of so few entries are found without numpy, which takes longer to start: of most nodes of a walk."""
+
+WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+"""The types of numbers by their bytes."""
+
+_IMPOSSIBLE = 1 << 50  # more facts or entries than an index can have
+VERSION = 1
+_HEADER = struct.Struct("<2sBBII5B3xIQI")
+_MAGIC = b"RA"
+_CHECKED = 8  # what the checksum covers begins here
+
 
 def row_key(level: int, prefix: list[int]) -> bytes:
     """Return the key of a piece: one byte for the level, then three bytes a token, big-endian: byte order is token
@@ -73,10 +85,6 @@ def row_key(level: int, prefix: list[int]) -> bytes:
 def prefix_of(key: bytes) -> list[int]:
     """Return the prefix in a row's key, for error messages: if the key was cut, only its beginning is right."""
     return [int.from_bytes(key[at : at + _TOKEN_BYTES], "big") for at in range(1, len(key), _TOKEN_BYTES)]
-
-
-FEW = 32
-"""The children of so few entries are found without numpy, which takes longer to start: of most nodes of a walk."""
 
 
 class PieceChildren(NamedTuple):
@@ -235,11 +243,6 @@ class Piece:
         return np.add.reduceat(self.leaves[low:high], bounds[:-1] - low, dtype=np.int64)
 
 
-WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
-"""The types of numbers by their bytes."""
-_IMPOSSIBLE = 1 << 50  # more facts or entries than an index can have
-
-
 def to_members(piece: Piece) -> tuple[Member, ...]:
     """Return the tuple that is pickled for a piece."""
     shape = (piece.level, len(piece), _packed(piece.lcp), _packed(np.diff(piece.ends)), bytes(piece.codes))
@@ -381,12 +384,6 @@ def _integer(member: Member) -> int:
     if not isinstance(member, int) or not 0 <= member < _IMPOSSIBLE:
         raise ValueError("one of its numbers is impossible")
     return member
-
-
-VERSION = 1
-_HEADER = struct.Struct("<2sBBII5B3xIQI")
-_MAGIC = b"RA"
-_CHECKED = 8  # what the checksum covers begins here
 
 
 def pack_arrays(key: bytes, piece: Piece, seed: int) -> bytes:

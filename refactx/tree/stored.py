@@ -15,6 +15,9 @@ from refactx.tree.codes import RowCodec, TokenCodes
 from refactx.tree.piece import TERMINAL, Buffer, Piece, prefix_of, read_packed, row_key
 from refactx.tree.tree import NO_LEAVES, NO_TOKENS, OFF_TREE, ByteCache, Children, Tokens
 
+LONGEST_FACT = 16_384
+"""More tokens than any fact has: three parts of 1,000 characters, of at most 4 bytes each."""
+
 
 class Node:
     """A prefix in its piece: the entries `bounds[0]` to `bounds[-1] - 1`; its children begin at `bounds[:-1]`.
@@ -47,10 +50,6 @@ class Node:
         return Node(below, self.piece_key, self.bounds, path=self.path, base=self.base, forks=self.forks)
 
 
-LONGEST_FACT = 16_384
-"""More tokens than any fact has: three parts of 1,000 characters, of at most 4 bytes each."""
-
-
 class RowSource(Protocol):
     """A source of the rows of one segment."""
 
@@ -69,6 +68,15 @@ class _RowName(NamedTuple):
 
     def __str__(self) -> str:
         return f"index {self.name!r}: row {self.key.hex()} (level {self.key[0]}, prefix {prefix_of(self.key)})"
+
+
+class _Entries(NamedTuple):
+    """The entries [low, high) of the `piece` under a `key`."""
+
+    key: bytes
+    piece: Piece
+    low: int
+    high: int
 
 
 ReadPiece = Callable[[RowCodec, bytes, Buffer, object], Piece]
@@ -191,7 +199,7 @@ class StoredTree:
                 break
         if not isinstance(node, Node):
             root = self.piece(self.root_key)
-            node = self._node(self.root_key, root, 0, len(root), ())
+            node = self._node(_Entries(self.root_key, root, 0, len(root)), ())
             depth = 0
         while depth < len(key):
             skipped = min(node.forks, len(key)) - 1
@@ -223,22 +231,14 @@ class StoredTree:
         low, high = int(node.bounds[at]), int(node.bounds[at + 1])
         piece = self.piece(node.piece_key)
         path = node.path if at == 0 else None
-        return self._node(node.piece_key, piece, low, high, prefix, path, node.base)
+        return self._node(_Entries(node.piece_key, piece, low, high), prefix, path, node.base)
 
-    def _node(
-        self,
-        key: bytes,
-        piece: Piece,
-        low: int,
-        high: int,
-        prefix: tuple[int, ...],
-        path: Tokens | None = None,
-        base: int = 0,
-    ) -> Node:
-        """Return the node of entries [low, high) of a piece, or of the piece below that has them all; cache it.
+    def _node(self, entries: "_Entries", prefix: tuple[int, ...], path: Tokens | None = None, base: int = 0) -> Node:
+        """Return the node of entries of a piece, or of the piece below that has them all; cache it.
 
         `path` and `base`: the suffix of entry `low` and the depth at which it begins, if they are known.
         """
+        key, piece, low, high = entries
         depth = len(prefix)
         try:
             if path is None:
@@ -257,25 +257,19 @@ class StoredTree:
                 below = Children(NO_TOKENS, NO_LEAVES, terminal)
                 node = Node(below, key, np.array([low]), path=path, base=base, forks=0)
             else:
-                node = self._inner_node(key, piece, low, high, depth, terminal, path, base)
+                first = path[depth - base : depth - base + 1]
+                if not len(first):
+                    raise ValueError("one of its entries ends too early")
+                forks, bounds, tokens, leaves = piece.children_of(low, high, depth, first, self.codes)
+                tokens.setflags(write=False)
+                leaves.setflags(write=False)
+                # The path ends with its entry: a fact may end there, or the walk continues in a lower piece.
+                forks = min(forks, base + len(path))
+                node = Node(Children(tokens, leaves, terminal), key, bounds, path=path, base=base, forks=forks)
         except (ValueError, IndexError) as error:
             raise self.damaged(key, str(error)) from error
         self._cache.put(prefix, node)
         return node
-
-    def _inner_node(
-        self, key: bytes, piece: Piece, low: int, high: int, depth: int, terminal: int, path: Tokens, base: int
-    ) -> Node:
-        """Return the node of entries [low, high), none of which ends at `depth`."""
-        first = path[depth - base : depth - base + 1]
-        if not len(first):
-            raise ValueError("one of its entries ends too early")
-        forks, bounds, tokens, leaves = piece.children_of(low, high, depth, first, self.codes)
-        tokens.setflags(write=False)
-        leaves.setflags(write=False)
-        # The path ends with its entry: a fact may end there, or the walk continues in a lower piece.
-        forks = min(forks, base + len(path))
-        return Node(Children(tokens, leaves, terminal), key, bounds, path=path, base=base, forks=forks)
 
     def _path(self, key: bytes, piece: Piece, entry: int) -> tuple[Tokens, int]:
         """Return the suffix of an entry of the piece under `key`, and the depth at which it begins."""
@@ -286,7 +280,7 @@ class StoredTree:
         path.setflags(write=False)
         return path, int(piece.lcp[entry])
 
-    def _descend(self, key: bytes, piece: Piece, entry: int, prefix: tuple[int, ...]) -> tuple[bytes, Piece, int, int]:
+    def _descend(self, key: bytes, piece: Piece, entry: int, prefix: tuple[int, ...]) -> "_Entries":
         """Return the key and the piece below that have the subtree of an entry, and the range of its entries there.
 
         Raises ValueError if the two pieces contradict each other.
@@ -310,4 +304,4 @@ class StoredTree:
             or tuple(self._path(below_key, below, low)[0][: len(prefix) - shared].tolist()) != prefix[shared:]
         ):
             raise ValueError(f"it contradicts {self._where(below_key)}")
-        return below_key, below, low, high
+        return _Entries(below_key, below, low, high)

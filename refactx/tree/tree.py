@@ -24,6 +24,9 @@ Counts = NDArray[np.int64]
 Path = tuple[int, ...]
 """Token ids one after another: a path down the tree."""
 
+NO_TOKENS: Tokens = np.empty(0, np.int32)
+NO_LEAVES: Counts = np.empty(0, np.int64)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Children:
@@ -54,8 +57,6 @@ class Children:
         return 0
 
 
-NO_TOKENS: Tokens = np.empty(0, np.int32)
-NO_LEAVES: Counts = np.empty(0, np.int64)
 NO_TOKENS.setflags(write=False)
 NO_LEAVES.setflags(write=False)
 OFF_TREE = Children(NO_TOKENS, NO_LEAVES, 0)

@@ -212,7 +212,7 @@ def test_a_model_learns_the_facts_that_answer(
     base: Path, index: refactx.Index, training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("refactx.ask.training.EVALUATIONS", 1)
-    monkeypatch.setattr("refactx.ask.training.PATIENCE", 100)  # so few weights learn by leaps
+    monkeypatch.setattr("refactx.ask.training.EVALUATIONS_WITHOUT_GAIN", 100)  # so few weights learn by leaps
     options = replace(OPTIONS, epochs=100, rank=16, learning_rate=0.01, candidates=0)
     report = replace(training, options=options).run(TAUGHT[: len(QUESTIONS) + 2])
     assert report["loss"] < 0.2 * report["loss_before"]

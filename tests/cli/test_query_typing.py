@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.query.memory_index import RowsIndex
 
-from refactx.cli.typing import Completer, Completions
+from refactx.cli.typing import Completer, ReadlineCompletion
 from refactx.errors import DatabaseError
 
 REFACTX = str(Path(sys.executable).with_name("refactx"))
@@ -64,13 +64,13 @@ def test_what_may_follow(completer: Completer, typed: str, completions: list[str
 
 
 def test_readline_asks_for_one_completion_after_the_other(completer: Completer) -> None:
-    found = Completions(completer.completions, lambda: "count <Lou> <")
+    found = ReadlineCompletion(completer.completions, lambda: "count <Lou> <")
     assert [found.complete("", state) for state in range(3)] == ["p>", "t>", None]
 
     def fails(typed: str) -> list[str]:
         raise DatabaseError("gone")
 
-    assert Completions(fails, lambda: "count <Lou> <").complete("", 0) is None
+    assert ReadlineCompletion(fails, lambda: "count <Lou> <").complete("", 0) is None
 
 
 def test_a_query_is_typed_with_tab(sample_url: str) -> None:

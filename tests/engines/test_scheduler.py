@@ -26,7 +26,7 @@ MANY = st.lists(st.tuples(TEXTS, st.integers(0, 25)), min_size=1, max_size=16)
 def passes_for_all() -> Iterator[None]:
     """A pass waits for all lookups, so that no job misses one, and has room for the prompts of all, as for one alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("refactx.engines.scheduler.PATIENCE", 60.0)
+        patch.setattr("refactx.engines.scheduler.PASS_SECONDS", 60.0)
         patch.setattr("refactx.engines.scheduler.CHUNK_IDS", 1_000)
         yield
 

@@ -119,7 +119,7 @@ class TestWaiting:
     def test_others_go_on_while_a_newcomer_reads_its_prompt(
         self, twins: Twins, joins: int, length: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("refactx.engines.scheduler.PATIENCE", PATIENT)  # no job misses a pass
+        monkeypatch.setattr("refactx.engines.scheduler.PASS_SECONDS", PATIENT)  # no job misses a pass
         engine, scheduler, passes = twins.engine, Scheduler(twins.engine), [0]
         chunks = -(-(length - 1) // CHUNK_IDS)  # the first id is read before
         began: list[int] = []

@@ -103,7 +103,7 @@ def test_readers_in_many_threads_see_the_old_or_the_new_index(living: LivingInde
 def test_a_change_does_not_wait_for_readers_of_compacted_segments(
     living: LivingIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refactx.ingest.compaction.PATIENCE", 0.1)
+    monkeypatch.setattr("refactx.ingest.compaction.DROP_SECONDS", 0.1)
     with psycopg.connect(living.url) as export:
         export.execute("SELECT count(*) FROM refactx.pieces_1")
         living.forget(*FIRST[:3])

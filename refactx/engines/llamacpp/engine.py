@@ -24,28 +24,28 @@ from refactx.errors import ModelError
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class PathNode:
     """The last id of a path of `depth` ids. `slots`: those that have its cell, or will when it was read.
 
     `end`: the slot whose path ends here. `read`: whether it was ever read; `pending`: whether it waits in a batch.
     """
 
     depth: int
-    parent: Optional["Node"] = None
-    children: dict[int, "Node"] = field(default_factory=dict)
+    parent: Optional["PathNode"] = None
+    children: dict[int, "PathNode"] = field(default_factory=dict)
     slots: set[int] = field(default_factory=set)
     end: int | None = None
     read: bool = False
     pending: bool = False
 
-    def child(self, number: int) -> "Node":
+    def child(self, number: int) -> "PathNode":
         """Return the child of an id, made if it is missing."""
         found = self.children.get(number)
         if found is None:
-            found = self.children[number] = Node(self.depth + 1, self)
+            found = self.children[number] = PathNode(self.depth + 1, self)
         return found
 
-    def path_up(self) -> Iterator["Node"]:
+    def path_up(self) -> Iterator["PathNode"]:
         """Yield this node and those above it, without the root."""
         node = self
         while node.parent is not None:
@@ -53,17 +53,17 @@ class Node:
             node = node.parent
 
 
-class Tree:
+class SlotTree:
     """A tree over the text of a `sequence` in `slot`, which has `start` ids and then `ahead`."""
 
     def __init__(self, sequence: int, slot: int, start: int, ahead: Sequence[int]) -> None:
         self.sequence, self.slot, self.start, self.ahead = sequence, slot, start, tuple(ahead)
-        self.root = node = Node(0, slots={slot}, read=True)
+        self.root = node = PathNode(0, slots={slot}, read=True)
         for number in ahead:
             node = node.child(number)
             node.slots, node.read = {slot}, True
 
-    def walk(self, path: IdPath) -> list[Node]:
+    def walk(self, path: IdPath) -> list[PathNode]:
         """Return the root and the nodes along a path, as far as there are any."""
         nodes = [self.root]
         for number in path:
@@ -89,7 +89,7 @@ class Tree:
         return found
 
 
-def with_cells(nodes: Sequence[Node]) -> list[Node]:
+def with_cells(nodes: Sequence[PathNode]) -> list[PathNode]:
     """Return the nodes of a path, from its start, that have slots."""
     count = next((n for n, node in enumerate(nodes) if not node.slots), len(nodes))
     return list(nodes[:count])
@@ -101,7 +101,7 @@ class Slots:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._free = list(range(context.slots))
-        self._leaves: dict[int, Node] = {}  # the least recently used one first
+        self._leaves: dict[int, PathNode] = {}  # the least recently used one first
 
     @property
     def free(self) -> int:
@@ -122,7 +122,7 @@ class Slots:
         self._context.remove(slot)
         self._free.append(slot)
 
-    def move_leaf(self, slot: int, node: Node) -> None:
+    def move_leaf(self, slot: int, node: PathNode) -> None:
         """Make `node` the end of the path of a leaf's slot, which is thereby the most recently used one."""
         before = self._leaves.pop(slot, None)
         if before is not None:
@@ -157,7 +157,7 @@ class Waiting:
     id: int
     position: int
     slots: Collection[int]
-    node: Node | None = None
+    node: PathNode | None = None
     into: Logits | None = None
 
 
@@ -241,7 +241,7 @@ class TreeReader:
     def __init__(self, context: Context, slots: Slots, batch: Batch) -> None:
         self._context, self._slots, self._batch = context, slots, batch
 
-    def read(self, tree: Tree, asked: FeedTree, most: int) -> TreeLogits:
+    def read(self, tree: SlotTree, asked: FeedTree, most: int) -> TreeLogits:
         """Read wanted paths, at most `most`, short ones first. The logits are there when the batch was read."""
         numbers = sorted(asked.numbers, key=lambda number: len(asked.paths[number]))[:most]
         logits = np.empty((len(numbers), self._context.vocabulary), np.float32)
@@ -255,7 +255,7 @@ class TreeReader:
                     raise no_slot(self._context)
         return TreeLogits(numbers, logits)
 
-    def _add(self, tree: Tree, path: IdPath, into: Logits) -> bool:
+    def _add(self, tree: SlotTree, path: IdPath, into: Logits) -> bool:
         """Add the ids of a path that have no cells, at least the last one. Return False if there is no free slot."""
         nodes = with_cells(tree.walk(path))
         if len(nodes) > len(path):
@@ -272,7 +272,7 @@ class TreeReader:
             self._batch.add(Waiting(number, tree.start + node.depth - 1, node.slots, node, wanted))
         return True
 
-    def _slot_after(self, tree: Tree, nodes: Sequence[Node]) -> int | None:
+    def _slot_after(self, tree: SlotTree, nodes: Sequence[PathNode]) -> int | None:
         """Return a leaf's slot that has the cells of `nodes` and no others; None if there is no free slot.
 
         It is the slot whose path ends there, or a new one. Of the ids that wait, the new slot gets the cells with the
@@ -290,7 +290,7 @@ class TreeReader:
                 node.slots.add(slot)
         return slot
 
-    def _add_again(self, tree: Tree, node: Node, number: int, into: Logits) -> bool:
+    def _add_again(self, tree: SlotTree, node: PathNode, number: int, into: Logits) -> bool:
         """Add an id that has a cell already, for its logits: by a slot that has the ids before it, for this batch.
 
         Return False if there is no free slot, or if the id waits in the batch (a path may come twice).
@@ -321,7 +321,7 @@ def context_is_full(context: Context) -> ModelError:
 
 
 @dataclass
-class _Sequence:
+class _SlotSequence:
     """A sequence in a `slot`, which has read `length` ids; `trees`: the numbers of its trees."""
 
     slot: int
@@ -340,7 +340,7 @@ class _ContextEngine(ABC):
         self._context, self._slots, self._prefixes = context, Slots(context), prefixes
         self._ids, self._rows = min(ids or context.ids, context.ids), min(rows or context.rows, context.rows)
         self._numbers = count()
-        self._sequences: dict[int, _Sequence] = {}
+        self._sequences: dict[int, _SlotSequence] = {}
 
     @property
     def most_texts(self) -> int:
@@ -386,7 +386,7 @@ class _ContextEngine(ABC):
     def _add(self, length: int) -> int:
         """Return a new sequence in an empty slot. Raise ModelError if there is none."""
         number = next(self._numbers)
-        self._sequences[number] = _Sequence(self._acquire(), length)
+        self._sequences[number] = _SlotSequence(self._acquire(), length)
         return number
 
     def _acquire(self) -> int:
@@ -426,7 +426,7 @@ class LlamaCppEngine(_ContextEngine):
     ) -> None:
         super().__init__(context, ids, rows, prefixes)
         self.can_forget = can_forget
-        self._trees: dict[int, Tree] = {}
+        self._trees: dict[int, SlotTree] = {}
 
     def feed(
         self, feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree] = ()
@@ -465,7 +465,7 @@ class LlamaCppEngine(_ContextEngine):
     def tree(self, sequence: int, ahead: Sequence[int] = ()) -> int:
         """Open a tree of continuations of a sequence, whose last ids `ahead` are a path of it."""
         own, number = self._sequences[sequence], next(self._numbers)
-        self._trees[number] = Tree(sequence, own.slot, own.length - len(ahead), ahead)
+        self._trees[number] = SlotTree(sequence, own.slot, own.length - len(ahead), ahead)
         own.trees.add(number)
         return number
 

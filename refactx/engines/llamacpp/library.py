@@ -32,6 +32,20 @@ _ERROR = 4  # GGML_LOG_LEVEL_ERROR
 _errors: deque[str] = deque(maxlen=8)
 _callbacks: list[Any] = []  # llama.cpp calls the last one, so it must not be collected
 
+MOST_SLOTS = 256
+"""LLAMA_MAX_SEQ of llama.cpp."""
+
+IDS_A_PASS = 512
+"""The most ids of one call of `llama_decode`, and of one pass through the model.
+
+A prompt of 1,000 ids takes as long with 256; with more, the memory of a pass grows (docs/decisions/0030).
+"""
+
+FAST_IDS, FAR, FEW_IDS = 64, 450, 24
+"""On a CPU, flash attention reads `FAST_IDS` ids and more with a kernel of its own (GGML_FA_TILE_Q in ggml-cpu). With
+fewer, an id that `FAR` others of its text precede takes twice as long; less than `FEW_IDS` are faster alone in any case
+(docs/results/benchmarks.md)."""
+
 
 @cache
 def library() -> Any:
@@ -86,15 +100,6 @@ def _note(level: int, text: bytes, _: object) -> None:
         _errors.append(text.decode("utf-8", "replace"))
 
 
-MOST_SLOTS = 256
-"""LLAMA_MAX_SEQ of llama.cpp."""
-IDS_A_PASS = 512
-"""The most ids of one call of `llama_decode`, and of one pass through the model.
-
-A prompt of 1,000 ids takes as long with 256; with more, the memory of a pass grows (docs/decisions/0030).
-"""
-
-
 class Entry(NamedTuple):
     """An id to read at a position, by the slots that get its cell; `wanted`: whether there are logits after it."""
 
@@ -102,12 +107,6 @@ class Entry(NamedTuple):
     position: int
     slots: Collection[int]
     wanted: bool
-
-
-FAST_IDS, FAR, FEW_IDS = 64, 450, 24
-"""On a CPU, flash attention reads `FAST_IDS` ids and more with a kernel of its own (GGML_FA_TILE_Q in ggml-cpu). With
-fewer, an id that `FAR` others of its text precede takes twice as long; less than `FEW_IDS` are faster alone in any case
-(docs/results/benchmarks.md)."""
 
 
 class Context:
@@ -161,7 +160,7 @@ class Context:
         self.cells, self.slots = int(lib.llama_n_ctx(pointer)), slots - self._fills
         self.ids, self.rows, self.exact = int(lib.llama_n_batch(pointer)), self.slots, exact
         self.vocabulary = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model)))
-        self._batch = _Batch(lib, self.ids)
+        self._batch = _LlamaBatch(lib, self.ids)
 
     @property
     def has_memory(self) -> bool:
@@ -237,7 +236,7 @@ def _address(array: NDArray[np.uint8]) -> Any:
     return ctypes.cast(array.ctypes.data, ctypes.POINTER(ctypes.c_uint8))
 
 
-class _Batch:
+class _LlamaBatch:
     """A `llama_batch` over arrays of numpy, which are allocated once."""
 
     def __init__(self, lib: Any, size: int) -> None:

@@ -39,8 +39,27 @@ from refactx.tokenizer import FactTokenizer
 _UNUSED, _NORMAL, _CONTROL, _USER_DEFINED = 1 << 1, 1 << 2, 1 << 3, 1 << 4  # LLAMA_TOKEN_ATTR_...
 _LONGEST = 4096  # bytes of a token
 
+CELLS_A_TEXT = 1000 + 1100 + 1000 + 2500
+"""Ids of a prompt, of both examples of the noisy channel, of an answer, and of a tree of continuations."""
 
-class Vocabulary:
+LEAST_STATES, MOST_STATES = 8, 64
+"""Slots of recurrent states: two texts with two paths each, and a tree of some sixty candidates."""
+
+_MULTIPLE = 256
+"""llama.cpp makes contexts in multiples of it."""
+
+_HALF, _QUARTER = 2, 4
+"""A context may by default take the half of the free memory, recurrent states a quarter."""
+
+ALL_LAYERS = -1
+_FLOAT16 = 2  # bytes of a key or value
+_OTHER_ENGINE = "run it with --engine transformers"
+
+RESERVED = 2600
+"""The cells of a context that no text may take: for a channel's examples, and for trees."""
+
+
+class LlamaVocabulary:
     """The vocabulary of a model, given its pointer and the `owner` to keep alive. The tables are made when needed."""
 
     def __init__(self, model: Any, owner: object) -> None:
@@ -119,16 +138,6 @@ class Vocabulary:
         return None if number < 0 else number
 
 
-CELLS_A_TEXT = 1000 + 1100 + 1000 + 2500
-"""Ids of a prompt, of both examples of the noisy channel, of an answer, and of a tree of continuations."""
-LEAST_STATES, MOST_STATES = 8, 64
-"""Slots of recurrent states: two texts with two paths each, and a tree of some sixty candidates."""
-_MULTIPLE = 256
-"""llama.cpp makes contexts in multiples of it."""
-_HALF, _QUARTER = 2, 4
-"""A context may by default take the half of the free memory, recurrent states a quarter."""
-
-
 def cells(asked: int | None, texts: int, bytes_a_cell: int, free: int | None) -> int:
     """Return the number of cells of a context: `asked`, or else what `texts` texts at once need, if memory is enough.
 
@@ -180,11 +189,6 @@ def _gigabytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB"
 
 
-ALL_LAYERS = -1
-_FLOAT16 = 2  # bytes of a key or value
-_OTHER_ENGINE = "run it with --engine transformers"
-
-
 class LlamaCppModel:
     """A model that `load` opened.
 
@@ -201,7 +205,7 @@ class LlamaCppModel:
             if weights.has_states
             else LlamaCppEngine(context, can_forget=not 0 < window < context.cells, prefixes=prefixes)
         )
-        self.vocabulary = Vocabulary(pointer, weights)
+        self.vocabulary = LlamaVocabulary(pointer, weights)
         template = lib.llama_model_chat_template(pointer, None)
         self.chat_template: str | None = template.decode("utf-8", "replace") if template else None
         self.longest = int(lib.llama_model_n_ctx_train(pointer))
@@ -433,7 +437,7 @@ Message = Mapping[str, str]
 class LlamaCppTokenizer:
     """A tokenizer over a `vocabulary` and its `chat_template`; `tokenizer`: that of the index, which `check` passed."""
 
-    def __init__(self, vocabulary: Vocabulary, chat_template: str | None, tokenizer: FactTokenizer | None) -> None:
+    def __init__(self, vocabulary: LlamaVocabulary, chat_template: str | None, tokenizer: FactTokenizer | None) -> None:
         self.vocabulary, self.chat_template, self._tokenizer = vocabulary, chat_template, tokenizer
         self.bos_token_id, self.eos_token_id = vocabulary.begin, vocabulary.end
         self.pad_token_id = vocabulary.end if vocabulary.padding is None else vocabulary.padding
@@ -511,7 +515,7 @@ class LlamaCppTokenizer:
         return encoder, {other: n for other, n in given if other is not None and other != n}
 
 
-def check(index: Any, vocabulary: Vocabulary) -> None:
+def check(index: Any, vocabulary: LlamaVocabulary) -> None:
     """Raise TokenizerMismatchError unless a model has the tokens of an index's tokenizer, by the same ids.
 
     A GGUF file has no fingerprint of its tokenizer. Ids that it calls unused are not compared. `index`: a
@@ -530,10 +534,6 @@ def check(index: Any, vocabulary: Vocabulary) -> None:
 
 def _shown(piece: bytes) -> str:
     return repr(piece.decode("utf-8", "replace")) if piece else "nothing"
-
-
-RESERVED = 2600
-"""The cells of a context that no text may take: for a channel's examples, and for trees."""
 
 
 class LlamaCppLanguageModel:

@@ -41,7 +41,7 @@ Prefix = tuple[int, ...]
 
 
 @dataclass(slots=True)
-class _Tree:
+class _ServedTree:
     """A tree: its sequence, the ids that it continues, and how many ids the sequence has read after them."""
 
     sequence: int
@@ -97,7 +97,7 @@ class ServedEngine:
     def __init__(self, server: ModelServer, *, size: int, ends: Sequence[int], stop: str = "") -> None:
         self.server, self._size, self._ends, self._stop = server, size, list(ends), [stop] if stop else []
         self._sequences: dict[int, list[int]] = {}
-        self._trees: dict[int, _Tree] = {}
+        self._trees: dict[int, _ServedTree] = {}
         self._rows, self._next, self._ahead = _Rows(), 0, AHEAD
 
     def prefill(self, ids: Sequence[int]) -> int:
@@ -122,7 +122,7 @@ class ServedEngine:
         count = len(ahead)
         if count and own[len(own) - count :] != list(ahead):
             raise ValueError("the ids ahead are not the last ones of the sequence")
-        return self._new(self._trees, _Tree(sequence, tuple(own[: len(own) - count]), count))
+        return self._new(self._trees, _ServedTree(sequence, tuple(own[: len(own) - count]), count))
 
     def keep(self, tree: int, path: IdPath) -> int:
         own = self._trees.pop(tree)

@@ -34,6 +34,9 @@ WRITTEN = 4
 Row = dict[int, float]
 """The log-probabilities after a text that are known, by id."""
 
+_FORCING = 10_000.0
+"""What is added to the logits of ids of which one has to follow: more than logits differ."""
+
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
@@ -343,10 +346,6 @@ class SglangServer(ModelServer):
         reason = meta.get("finish_reason") or {}
         ended = reason.get("type") == "stop" and not isinstance(reason.get("matched"), str)
         return Continuation(ids, rows, ended)
-
-
-_FORCING = 10_000.0
-"""What is added to the logits of ids of which one has to follow: more than logits differ."""
 
 
 class LlamaServer(ModelServer):

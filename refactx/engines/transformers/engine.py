@@ -48,6 +48,24 @@ SPARSE = 0.5
 _FIRST = 1024
 """The number of cells at first; it doubles when they are all taken."""
 
+SHARE = 0.6
+"""The share of the free memory that the cache may take. A pass needs some of the rest."""
+
+UNKNOWN = 4 << 30
+"""The bytes that are taken to be free if the system does not tell."""
+
+OURS = {"sdpa": "refactx_sdpa", "eager": "refactx_eager"}
+"""The implementations of attention that are replaced, and those in their places, as configs have them."""
+
+_OTHERS = ("position_bias", "cache", "softcap", "output_attentions")
+"""Arguments that Transformers' function knows what to do with."""
+
+IDS_A_PASS = 256
+"""The most ids of all trees in a step, and of a prompt in one of its passes: they bound the memory for logits."""
+
+LEAST_OF_A_TREE = 64
+"""A step reads this many ids of a tree even if there are many: less of them would be mostly the fixed cost of a pass."""
+
 
 class _Plan:
     """What a pass writes and sees: its `new` cells int64[n], the `window` of the buffers, how many of its cells were
@@ -180,7 +198,7 @@ class Cells:
             at = torch.from_numpy(kept).to(self._device)
             theirs.keys, theirs.values = (part.index_select(2, at) for part in own.parts)
 
-    def _pairs(self, cache: Any) -> list[tuple[Any, Any]]:
+    def _pairs(self, cache: Any) -> "list[tuple[_CellLayer, Any]]":
         """Return the layers that have cells, each with that of a Transformers cache."""
         pairs = zip(self._layers, cache.layers, strict=True)
         return [(own, theirs) for own, theirs in pairs if type(own) is _CellLayer]
@@ -233,13 +251,6 @@ def split_passes(wants: Sequence[tuple[int, Places]], seen_an_id: int) -> list[l
     return [group for _, _, group in groups]
 
 
-SHARE = 0.6
-"""The share of the free memory that the cache may take. A pass needs some of the rest."""
-
-UNKNOWN = 4 << 30
-"""The bytes that are taken to be free if the system does not tell."""
-
-
 def cells_that_fit(model: Any) -> int:
     """Return for how many ids the free memory of a model's device has room: keys and values of all layers."""
     config = model.config.get_text_config()
@@ -250,14 +261,8 @@ def cells_that_fit(model: Any) -> int:
     return max(1, int(SHARE * (UNKNOWN if free is None else free)) // a_cell)
 
 
-OURS = {"sdpa": "refactx_sdpa", "eager": "refactx_eager"}
-"""The implementations of attention that are replaced, and those in their places, as configs have them."""
-_OTHERS = ("position_bias", "cache", "softcap", "output_attentions")
-"""Arguments that Transformers' function knows what to do with."""
-
-
 def attention(
-    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, dropout: float = 0.0, **options: Any
+    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, dropout: float = 0.0, **options: Any
 ) -> tuple[torch.Tensor, None]:
     """Return the attention of `query`, float[batch, heads, n, d], as Transformers' functions do: [batch, n, heads, d]."""
     if attention_mask is None or query.device.type != "cpu" or any(options.get(name) for name in _OTHERS):
@@ -364,15 +369,8 @@ class OwnAttention:
                         config._attn_implementation = usual
 
 
-IDS_A_PASS = 256
-"""The most ids of all trees in a step, and of a prompt in one of its passes: they bound the memory for logits."""
-
-LEAST_OF_A_TREE = 64
-"""A step reads this many ids of a tree even if there are many: less of them would be mostly the fixed cost of a pass."""
-
-
 @dataclass(slots=True, eq=False)
-class _Sequence:
+class _CellSequence:
     """The cells of the ids that it has read, and the position of its next id."""
 
     cells: Places
@@ -380,7 +378,7 @@ class _Sequence:
 
 
 @dataclass(slots=True, eq=False)
-class _Tree:
+class _CellTree:
     """A tree of a sequence that has `text` cells without those `ahead`. `places`: the cell of each path.
 
     `own`: whether a path's cell is the tree's, and not the sequence's.
@@ -410,8 +408,8 @@ class PackedEngine:
 
     def __init__(self, model: Any) -> None:
         self._model, self._cells, self._numbers = model, Cells(model), count()
-        self._sequences: dict[int, _Sequence] = {}
-        self._trees: dict[int, _Tree] = {}
+        self._sequences: dict[int, _CellSequence] = {}
+        self._trees: dict[int, _CellTree] = {}
         self._attention = OwnAttention(model, self._cells.windowed)
         self._chooses_logits = bool(model._supports_logits_to_keep())
         self._capacity: int | None = None
@@ -477,7 +475,7 @@ class PackedEngine:
     ) -> tuple[list[Logits], list[TreeLogits]]:
         """Read in one forward pass. `chosen`: the numbers of the paths to read of each tree."""
         reading, ends = PackedPass(), list[int]()
-        grown: list[tuple[_Sequence, int]] = []
+        grown: list[tuple[_CellSequence, int]] = []
         for number, feed in feeds:
             own = self._sequences[number]
             grown.append((own, reading.add(feed.ids, own.position, own.cells, feed.last)))
@@ -524,7 +522,7 @@ class PackedEngine:
         own, number = self._sequences[sequence], next(self._numbers)
         text = len(own.cells) - len(ahead)
         paths = [tuple(ahead[: n + 1]) for n in range(len(ahead))]
-        self._trees[number] = _Tree(
+        self._trees[number] = _CellTree(
             sequence,
             own.cells[:text],
             own.position - len(ahead),
@@ -550,7 +548,7 @@ class PackedEngine:
 
     def _add(self, cells: Places, position: int) -> int:
         number = next(self._numbers)
-        self._sequences[number] = _Sequence(cells, position)
+        self._sequences[number] = _CellSequence(cells, position)
         return number
 
     def _choose(self, asked: FeedTree, most: int) -> list[int]:
@@ -620,7 +618,7 @@ class PackedEngine:
         return to_numpy(logits if self._chooses_logits else logits[wanted])
 
 
-def _along(tree: _Tree, path: IdPath) -> Places:
+def _along(tree: _CellTree, path: IdPath) -> Places:
     """Return the cells of the ids of a path."""
     try:
         return np.array([tree.places[path[: n + 1]] for n in range(len(path))], np.int64)

@@ -138,7 +138,7 @@ class FastForwardGenerate:
         rows, logits, sequences, engine = self._prepare(call, prompt_length)
         choosers = [each if engine.trees >= each.needs else each.without_trees() for each in choosers]
         with attach_partial(lambda: self._so_far(call, rows)):
-            jobs = self._jobs(call, engine, rows, logits, sequences, choosers)
+            jobs = self._jobs(call, engine, rows, logits, sequences=sequences, choosers=choosers)
             run_jobs(Scheduler(engine, in_threads=False), jobs)  # processors and criteria are the caller's
         if self._streamer is not None:
             self._streamer.end()
@@ -180,6 +180,7 @@ class FastForwardGenerate:
         engine: Engine,
         rows: Sequence[Row],
         logits: Sequence[Logits],
+        *,
         sequences: Sequence[int],
         choosers: Sequence[FactChooser],
     ) -> list[Job]:

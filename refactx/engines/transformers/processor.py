@@ -46,6 +46,9 @@ from refactx.tree.codes import MAX_TOKEN
 from refactx.tree.tree import Tokens
 
 S = TypeVar("S")
+_ID_BYTES = 8
+_FOLLOW_THE_TEXT = (SynthIDTextWatermarkLogitsProcessor, UnbatchedClassifierFreeGuidanceLogitsProcessor)
+_KNOW_THEIR_ROW = (EncoderNoRepeatNGramLogitsProcessor, EncoderRepetitionPenaltyLogitsProcessor)
 
 
 class RowMasks(LogitsProcessor):
@@ -92,8 +95,6 @@ def mask_scores(scores: torch.FloatTensor, allowed: Sequence[Tokens | None]) -> 
 # The fingerprints of tokenizers: one takes seconds for a vocabulary of 150,000, and each generate call has its own
 # processor. Weak keys, so that no tokenizer is kept alive.
 _fingerprints: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
-
-_ID_BYTES = 8
 
 
 def check_tokenizer(index: FactSource, tokenizer: Any) -> None:
@@ -262,10 +263,6 @@ def padding_of(tokenizer: Any) -> frozenset[int] | None:
     """Return the ids with which `generate` may pad rows; None if the tokenizer has neither a padding nor an end id."""
     ids = (getattr(tokenizer, "pad_token_id", None), getattr(tokenizer, "eos_token_id", None))
     return frozenset(number for number in ids if number is not None) or None
-
-
-_FOLLOW_THE_TEXT = (SynthIDTextWatermarkLogitsProcessor, UnbatchedClassifierFreeGuidanceLogitsProcessor)
-_KNOW_THEIR_ROW = (EncoderNoRepeatNGramLogitsProcessor, EncoderRepetitionPenaltyLogitsProcessor)
 
 
 class ProcessedPicker:

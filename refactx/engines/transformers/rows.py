@@ -49,6 +49,16 @@ WITH_CELLS = (*_PADDED, DynamicSlidingWindowLayer)
 _JOINED = (*_PADDED, LinearAttentionLayer, LinearAttentionAndFullAttentionLayer)
 """Layers whose states of several texts can become a batch: keys and values of every id, and states without a length."""
 
+ALIKE, ALIKE_HALF = 0.01, 0.1
+"""Logits of two ways to read a text are the same if their difference is less than this share of their spread, for 32 bits
+and for 16."""
+
+IDS_A_PASS, ROWS_A_PASS = 256, 16
+"""The most ids and rows of a pass over a tree: they bound the memory for logits, and for copies of a text's keys and
+values."""
+
+_TAKES_MASKS = (*OURS, *OURS.values())
+
 
 def cache_name(model: Any) -> str | None:
     """Return by which name a model takes a DynamicCache that has all of its state; None if it takes none."""
@@ -94,11 +104,6 @@ def longest_chunk(model: Any, name: str) -> int:
         steps.append(read(text[:, 5:], forks[1], 5))
     most = 0 if not is_like(torch.cat(steps)) else sys.maxsize if is_like(at_once) else 1
     return _longest_chunks.setdefault(model, most)
-
-
-ALIKE, ALIKE_HALF = 0.01, 0.1
-"""Logits of two ways to read a text are the same if their difference is less than this share of their spread, for 32 bits
-and for 16."""
 
 
 def layers_of(model: Any) -> list[Any]:
@@ -320,13 +325,6 @@ def prefill(model: Any, input_ids: Any) -> Prefix:
     return Prefix(ids.cpu(), cache)
 
 
-IDS_A_PASS, ROWS_A_PASS = 256, 16
-"""The most ids and rows of a pass over a tree: they bound the memory for logits, and for copies of a text's keys and
-values."""
-
-_TAKES_MASKS = (*OURS, *OURS.values())
-
-
 def engine_of(model: Any) -> "PackedEngine | RowsEngine":
     """Return the fastest engine for a model."""
     return PackedEngine(model) if takes_masks(model) else RowsEngine(model)
@@ -362,7 +360,7 @@ def takes_masks(model: Any) -> bool:
 
 
 @dataclass(slots=True, eq=False)
-class _Batch:
+class _RowBatch:
     """A model and the sequences that are its rows: a dropped one is None until the next pass."""
 
     model: ChunkedModel
@@ -370,7 +368,7 @@ class _Batch:
 
 
 @dataclass(slots=True, eq=False)
-class _Tree:
+class _RowTree:
     """A tree of a `sequence`, and how many of its last ids are `ahead` of the text."""
 
     sequence: int
@@ -394,8 +392,8 @@ class RowsEngine:
     def __init__(self, model: Any) -> None:
         self._model = model
         self._numbers = count()
-        self._batches: dict[int, _Batch] = {}  # by sequence
-        self._trees: dict[int, _Tree] = {}
+        self._batches: dict[int, _RowBatch] = {}  # by sequence
+        self._trees: dict[int, _RowTree] = {}
         kinds, takes_positions = set(map(type, layers_of(model))), "position_ids" in signature(model.forward).parameters
         self._pads = takes_positions and kinds <= set(_PADDED)
         self._joins = kinds <= set(_JOINED) if takes_positions else kinds == {LinearAttentionLayer}
@@ -407,7 +405,7 @@ class RowsEngine:
         `model_kwargs`: the inputs as `generate` prepared them; `shape`: rows and length of the prompts.
         """
         model = ChunkedModel(self._model, model_kwargs, shape)
-        return self._add(_Batch(model, [next(self._numbers) for _ in range(model.rows)]))
+        return self._add(_RowBatch(model, [next(self._numbers) for _ in range(model.rows)]))
 
     def prefill(self, ids: Sequence[int]) -> int:
         cache = DynamicCache(config=self._model.config)
@@ -438,7 +436,7 @@ class RowsEngine:
         batch = self._batches[sequence]
         other = batch.model.branch()
         other.select([batch.sequences.index(sequence)])
-        return self._add(_Batch(other, [next(self._numbers)]))[0]
+        return self._add(_RowBatch(other, [next(self._numbers)]))[0]
 
     def forget(self, sequence: int, count: int) -> None:
         if count:
@@ -454,7 +452,7 @@ class RowsEngine:
     def tree(self, sequence: int, ahead: Sequence[int] = ()) -> int:
         model, number = self._alone(sequence), next(self._numbers)
         model.close_gaps(len(ahead))
-        self._trees[number] = _Tree(sequence, model, len(ahead))
+        self._trees[number] = _RowTree(sequence, model, len(ahead))
         return number
 
     def keep(self, tree: int, path: IdPath) -> int:
@@ -485,12 +483,12 @@ class RowsEngine:
         places = [len(paths[number]) - len(paths[some[n]]) - 1 for n, number in numbers]
         return TreeLogits([number for _, number in numbers], logits[[n for n, _ in numbers], places])
 
-    def _add(self, batch: _Batch) -> list[int]:
+    def _add(self, batch: _RowBatch) -> list[int]:
         sequences = [sequence for sequence in batch.sequences if sequence is not None]
         self._batches |= dict.fromkeys(sequences, batch)
         return sequences
 
-    def _together(self, wanted: Mapping[int, Feed]) -> list[_Batch]:
+    def _together(self, wanted: Mapping[int, Feed]) -> list[_RowBatch]:
         """Return batches that have all wanted sequences. If a model takes no padding, rows of a batch read as many ids."""
         if self._pads:
             return list({id(batch): batch for batch in map(self._batches.__getitem__, wanted)}.values())
@@ -501,7 +499,7 @@ class RowsEngine:
             groups.setdefault((len(feed.ids), 0 if joins else id(batch)), []).append(sequence)
         return [self._batch_of(group) for group in groups.values()]
 
-    def _batch_of(self, sequences: Sequence[int]) -> _Batch:
+    def _batch_of(self, sequences: Sequence[int]) -> _RowBatch:
         """Return a batch with no other rows than these sequences."""
         batch = self._batches[sequences[0]]
         if set(self._select_live(batch)) == set(sequences):
@@ -513,11 +511,11 @@ class RowsEngine:
                 batch.sequences[batch.sequences.index(sequence)] = None
         else:
             model = ChunkedModel.joined([self._alone(sequence) for sequence in sequences])
-        joined = _Batch(model, list(sequences))
+        joined = _RowBatch(model, list(sequences))
         self._add(joined)
         return joined
 
-    def _select_live(self, batch: _Batch) -> list[int]:
+    def _select_live(self, batch: _RowBatch) -> list[int]:
         """Remove dropped rows from a batch. Return the sequences that are left."""
         places = [n for n, sequence in enumerate(batch.sequences) if sequence is not None]
         batch.model.select(places)

