@@ -70,7 +70,7 @@ class _RowName(NamedTuple):
         return f"index {self.name!r}: row {self.key.hex()} (level {self.key[0]}, prefix {prefix_of(self.key)})"
 
 
-class _Entries(NamedTuple):
+class _EntryRange(NamedTuple):
     """The entries [low, high) of the `piece` under a `key`."""
 
     key: bytes
@@ -199,7 +199,7 @@ class StoredTree:
                 break
         if not isinstance(node, Node):
             root = self.piece(self.root_key)
-            node = self._node(_Entries(self.root_key, root, 0, len(root)), ())
+            node = self._node(_EntryRange(self.root_key, root, 0, len(root)), ())
             depth = 0
         while depth < len(key):
             skipped = min(node.forks, len(key)) - 1
@@ -231,9 +231,9 @@ class StoredTree:
         low, high = int(node.bounds[at]), int(node.bounds[at + 1])
         piece = self.piece(node.piece_key)
         path = node.path if at == 0 else None
-        return self._node(_Entries(node.piece_key, piece, low, high), prefix, path, node.base)
+        return self._node(_EntryRange(node.piece_key, piece, low, high), prefix, path, node.base)
 
-    def _node(self, entries: "_Entries", prefix: tuple[int, ...], path: Tokens | None = None, base: int = 0) -> Node:
+    def _node(self, entries: "_EntryRange", prefix: tuple[int, ...], path: Tokens | None = None, base: int = 0) -> Node:
         """Return the node of entries of a piece, or of the piece below that has them all; cache it.
 
         `path` and `base`: the suffix of entry `low` and the depth at which it begins, if they are known.
@@ -280,7 +280,7 @@ class StoredTree:
         path.setflags(write=False)
         return path, int(piece.lcp[entry])
 
-    def _descend(self, key: bytes, piece: Piece, entry: int, prefix: tuple[int, ...]) -> "_Entries":
+    def _descend(self, key: bytes, piece: Piece, entry: int, prefix: tuple[int, ...]) -> "_EntryRange":
         """Return the key and the piece below that have the subtree of an entry, and the range of its entries there.
 
         Raises ValueError if the two pieces contradict each other.
@@ -304,4 +304,4 @@ class StoredTree:
             or tuple(self._path(below_key, below, low)[0][: len(prefix) - shared].tolist()) != prefix[shared:]
         ):
             raise ValueError(f"it contradicts {self._where(below_key)}")
-        return _Entries(below_key, below, low, high)
+        return _EntryRange(below_key, below, low, high)

@@ -396,6 +396,19 @@ class _ContextEngine(ABC):
             raise no_slot(self._context)
         return slot
 
+    def _batch(self) -> Batch:
+        return Batch(self._context, self._slots, ids=self._ids, rows=self._rows)
+
+    def _add_ids(self, batch: Batch, sequence: int, ids: Sequence[int], last: int = 0) -> Logits:
+        """Add ids of a sequence to a batch. Return the array that gets the logits after the `last` ones."""
+        own, start = self._sequences[sequence], self._sequences[sequence].length
+        logits = np.empty((last, self._context.vocabulary), np.float32)
+        own.length += len(ids)
+        first, slots = len(ids) - last, (own.slot,)
+        for n, number in enumerate(ids):
+            batch.add(Waiting(number, start + n, slots, into=logits[n - first] if n >= first else None))
+        return logits
+
 
 def check_once(feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree]) -> None:
     """Raise ValueError if a sequence or a tree comes twice."""
@@ -491,19 +504,6 @@ class LlamaCppEngine(_ContextEngine):
         self._sequences[own.sequence].trees.discard(tree)
         self._release(own.leaves())
 
-    def _batch(self) -> Batch:
-        return Batch(self._context, self._slots, ids=self._ids, rows=self._rows)
-
-    def _add_ids(self, batch: Batch, sequence: int, ids: Sequence[int], last: int = 0) -> Logits:
-        """Add ids of a sequence to a batch. Return the array that gets the logits after the `last` ones."""
-        own, start = self._sequences[sequence], self._sequences[sequence].length
-        logits = np.empty((last, self._context.vocabulary), np.float32)
-        own.length += len(ids)
-        first, slots = len(ids) - last, (own.slot,)
-        for n, number in enumerate(ids):
-            batch.add(Waiting(number, start + n, slots, into=logits[n - first] if n >= first else None))
-        return logits
-
     def _release(self, slots: Iterable[int]) -> None:
         for slot in slots:
             self._slots.release(slot)
@@ -535,13 +535,13 @@ class StatesEngine(_ContextEngine):
         self, feeds: Sequence[tuple[int, Feed]], trees: Sequence[FeedTree] = ()
     ) -> tuple[list[Logits], list[TreeLogits]]:
         check_once(feeds, trees)
-        waiting, copies, most = list[Waiting](), list[int](), shares([len(one.numbers) for one in trees], self._rows)
+        batch, copies, most = self._batch(), list[int](), shares([len(one.numbers) for one in trees], self._rows)
         try:
-            logits = [self._add_ids(waiting, sequence, feed) for sequence, feed in feeds]
+            logits = [self._add_ids(batch, sequence, feed.ids, feed.last) for sequence, feed in feeds]
             found = []
             for n, (one, part) in enumerate(zip(trees, most, strict=True)):
-                found.append(self._add_paths(waiting, copies, one, part, self._slots.free // (len(trees) - n)))
-            self._read(waiting)
+                found.append(self._add_paths(batch, copies, one, part, self._slots.free // (len(trees) - n)))
+            batch.flush()
         finally:
             for slot in copies:
                 self._slots.release(slot)
@@ -570,19 +570,7 @@ class StatesEngine(_ContextEngine):
     def close(self, tree: int) -> None:
         del self._trees[tree]
 
-    def _add_ids(self, waiting: list[Waiting], sequence: int, feed: Feed) -> Logits:
-        """Add ids of a sequence. Return the array that gets the logits after the last ones."""
-        own, first = self._sequences[sequence], len(feed.ids) - feed.last
-        logits = np.empty((feed.last, self._context.vocabulary), np.float32)
-        for n, number in enumerate(feed.ids):
-            into = logits[n - first] if n >= first else None
-            waiting.append(Waiting(number, own.length + n, (own.slot,), into=into))
-        own.length += len(feed.ids)
-        return logits
-
-    def _add_paths(
-        self, waiting: list[Waiting], copies: list[int], asked: FeedTree, rows: int, slots: int
-    ) -> TreeLogits:
+    def _add_paths(self, batch: Batch, copies: list[int], asked: FeedTree, rows: int, slots: int) -> TreeLogits:
         """Add the longest paths of a tree in copies of its text: at least one, else at most as many as there are slots
         and rows. The logits are there when the ids were read."""
         own, paths = self._sequences[self._trees[asked.tree]], asked.paths
@@ -605,21 +593,5 @@ class StatesEngine(_ContextEngine):
             self._context.copy(own.slot, slot, 0, own.length)
             for n, number in enumerate(paths[leaf]):
                 row = ends.get((leaf, n + 1))
-                waiting.append(Waiting(number, own.length + n, (slot,), into=None if row is None else logits[row]))
+                batch.add(Waiting(number, own.length + n, (slot,), into=None if row is None else logits[row]))
         return TreeLogits(numbers, logits)
-
-    def _read(self, waiting: Sequence[Waiting]) -> None:
-        """Read ids, in as few calls as possible."""
-        begin = rows = 0
-        for end, one in enumerate(waiting, 1):
-            rows += one.into is not None
-            if end == len(waiting) or end - begin == self._ids or rows == self._rows:
-                self._decode(waiting[begin:end])
-                begin, rows = end, 0
-
-    def _decode(self, some: Sequence[Waiting]) -> None:
-        if self._context.decode([Entry(w.id, w.position, w.slots, w.into is not None) for w in some]) == NO_ROOM:
-            raise context_is_full(self._context)
-        wanted = [w.into for w in some if w.into is not None]
-        for into, row in zip(wanted, self._context.logits(len(wanted)) if wanted else (), strict=True):
-            into[:] = row
