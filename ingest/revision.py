@@ -97,14 +97,14 @@ class Revision:
 
     `removed`, `added`: the folders of facts, as those of a knowledge base; None if there are none. `names`: the folder of
     all names that the knowledge base has afterwards; None if the names that it has stay. `things`: how many things were
-    updated or forgotten, `new` of them were not there. `new_facts`: how many facts are in `added`; `same`: how many facts of
-    the sources are there already.
+    updated or forgotten as a whole, `new` of them were not there. `new_facts`: how many facts of the sources are in `added`
+    or, to be forgotten, in `removed`; `same`: how many are there already.
     """
 
-    removed: Path | None
-    added: Path | None
-    names: Path | None
-    things: int
+    removed: Path | None = None
+    added: Path | None = None
+    names: Path | None = None
+    things: int = 0
     new: int = 0
     new_facts: int = 0
     same: int = 0

@@ -106,7 +106,7 @@ def join(
             database.view_parquet(table, staged / f"{table}.parquet")
         properties = known.other_properties() if known is not None and database.has_rows("ids") else ()
         graph = shape_graph(database, selection.profile, properties)
-        report = join_tables(database, lines, selection, known, bar.update, graph)
+        report = join_tables(database, lines, selection, known=known, step=bar.update, graph=graph)
         files = dict(FILES)
         if known is not None and known.updates:
             files["things.parquet"] = THINGS.format(label=LABEL, title=TITLE, first_other=FIRST_OTHER)
@@ -124,6 +124,7 @@ def join_tables(
     database: Tables,
     lines: LineAccount,
     selection: Selection,
+    *,
     known: KnownNames | None = None,
     step: Callable[[], object] = lambda: None,
     graph: GraphShape = NO_GRAPH,

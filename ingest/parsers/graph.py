@@ -27,6 +27,7 @@ from refactx.ingest.parsers.parsed import (
     SCHEMAS,
     IdNumbers,
     Parsed,
+    claims_of,
     clean_texts,
 )
 from refactx.ingest.parsers.values import format_literal, language_rank, value_kind
@@ -225,16 +226,9 @@ class _GraphRows:
     def _add_claims(
         self, triples: _TripleColumns, objects: pa.Array | None, texts: pa.Array | None, kind: int | None
     ) -> None:
-        count = len(triples.predicate)
         properties = self._numbers.of(pa.array(triples.predicates, _TEXT)).to_numpy()
-        columns = [
-            self._entities(triples),
-            pa.array(properties[triples.predicate]),
-            pa.nulls(count, pa.int64()) if objects is None else objects,
-            pa.nulls(count, _TEXT) if texts is None else texts,
-            pa.nulls(count, pa.uint8()) if kind is None else pa.array(np.full(count, kind, np.uint8)),
-        ]
-        self._claims.append(pa.table(columns, schema=SCHEMAS["claims"]))
+        of_rows = pa.array(properties[triples.predicate])
+        self._claims.append(claims_of(self._entities(triples), of_rows, objects, texts, kind))
 
     def _entities(self, triples: _TripleColumns) -> pa.Array:
         return self._numbers.of(self._scoped(triples.subjects))
