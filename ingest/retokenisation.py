@@ -19,6 +19,7 @@ from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
 from refactx.ingest.build import Build, CopyOptions
 from refactx.ingest.encoding import EncodedFacts, decode_texts, encode_facts
+from refactx.ingest.knowledge.knowledge_base import write_facts
 from refactx.ingest.publish import IngestResult, publish_index
 from refactx.ingest.report import ProgressBars, Report
 from refactx.ingest.work import Resources, names_of, open_work_database, work_folder
@@ -34,18 +35,6 @@ from refactx.tree.tree import Tokens
 
 _CACHE_BYTES = 16 << 20  # each row is read once
 _PARTS = ("subject", "predicate", "object")
-_FILES = {
-    "units.parquet": "SELECT unit, text FROM units ORDER BY unit",
-    "facts.parquet": """
-        SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object FROM texts AS t
-        JOIN units AS s ON s.text = t.subject JOIN units AS p ON p.text = t.predicate JOIN units AS o ON o.text = t.object
-        ORDER BY ALL""",
-}
-_UNITS = """
-CREATE TABLE units AS SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEGER) AS unit, text FROM (
-    SELECT subject AS text FROM texts UNION SELECT predicate FROM texts UNION SELECT object FROM texts
-)
-"""
 
 
 def retokenise(base: str, database: Database, **options: Unpack[CopyOptions]) -> IngestResult:
@@ -129,15 +118,13 @@ def _report(base: CatalogueEntry, facts: int, descriptions: int, hubs: int | Non
 def _write_texts(index: Index, folder: Path, resources: Resources, bars: ProgressBars) -> int:
     """Write the texts of all facts as a knowledge base without names; return how many facts are descriptions."""
     with open_work_database(folder, resources) as database:
-        database.execute("CREATE TABLE texts (subject VARCHAR, predicate VARCHAR, object VARCHAR)")
+        database.execute("CREATE TABLE stored (subject VARCHAR, predicate VARCHAR, object VARCHAR)")
         for tokens, offsets in _read_facts(index):
-            database.insert("texts", _decode_parts(index.tokenizer, tokens, offsets))
+            database.insert("stored", _decode_parts(index.tokenizer, tokens, offsets))
             bars.advance("read", len(offsets) - 1, index.facts)
-        database.execute(_UNITS)
-        for name, query in _FILES.items():
-            database.write_parquet(query, folder / name)
+        write_facts(database, "stored", folder)
         described = ", ".join(f"'{predicate}'" for predicate in DESCRIPTIONS)
-        return database.number(f"SELECT count(*) FROM texts WHERE predicate IN ({described})")
+        return database.number(f"SELECT count(*) FROM stored WHERE predicate IN ({described})")
 
 
 def _read_facts(index: Index) -> Iterator[tuple[Tokens, Offsets]]:

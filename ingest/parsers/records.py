@@ -286,7 +286,7 @@ class _PlanRows:
             return
         places, values = _values(column, plan.lists.get(at))
         filled = pc.not_equal(values, "").to_numpy(zero_copy_only=False)
-        self._drop("empty cell", int(np.count_nonzero(~filled)))
+        self._result.dropped["empty cell"] += int(np.count_nonzero(~filled))
         places, values = places[filled], values.filter(pa.array(filled))
         if at in plan.descriptions:
             self.addterms_of(DESCRIPTION, places, values)
@@ -294,7 +294,7 @@ class _PlanRows:
             if self._keeps_aliases:
                 self.addterms_of(OTHER_NAME, places, values)
             else:
-                self._drop("alias", len(values))
+                self._result.dropped["alias"] += len(values)
         elif at == plan.classes:
             self.add_classes(places, values)
         elif at in plan.keys:
@@ -302,7 +302,7 @@ class _PlanRows:
             self._add_claims(plan.predicates[at], places, objects, None, plan.links.get(at))
         elif at == plan.id:
             is_code = np.array([not text.isdigit() for text in values.to_pylist()], np.bool_)
-            self._drop("key", int(np.count_nonzero(~is_code)))
+            self._result.dropped["key"] += int(np.count_nonzero(~is_code))
             self._add_claims(plan.predicates[at], places[is_code], None, values.filter(pa.array(is_code)))
         else:
             self._add_claims(plan.predicates[at], places, None, values)
@@ -310,7 +310,7 @@ class _PlanRows:
     def addterms_of(self, kind: int, places: np.ndarray[Any, Any], texts: pa.Array) -> None:
         """Add texts about the rows at some places; an empty one is dropped."""
         filled = pc.not_equal(texts, "")
-        self._drop("empty cell", len(texts) - (pc.sum(filled).as_py() or 0))
+        self._result.dropped["empty cell"] += len(texts) - (pc.sum(filled).as_py() or 0)
         kept = places[filled.to_numpy(zero_copy_only=False)]
         self.terms.append(terms_of(self._entities.take(pa.array(kept)), kind, texts.filter(filled)))
         self.said += len(kept)
@@ -351,10 +351,6 @@ class _PlanRows:
             of_kind = [kind_of_text(text) for text in distinct.dictionary.to_pylist()]
             kinds = pa.array(of_kind, pa.uint8()).take(distinct.indices)
         self._claims.append(claims_of(self._entities.take(pa.array(places)), number, objects, texts, kinds))
-
-    def _drop(self, reason: str, count: int) -> None:
-        if count:
-            self._result.dropped[reason] += count
 
 
 def _values(column: pa.Array, delimiter: str | None) -> tuple[np.ndarray[Any, Any], pa.Array]:
