@@ -6,16 +6,15 @@ are every `*.nt.gz`, `*.nt`, `*.txt` and `*.txt.gz` in it or one folder below, a
 
 import gzip
 import os
+from dataclasses import replace
 from pathlib import Path
 
+from refactx.ingest.build import Build
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.new_index import IngestSteps
 from refactx.ingest.parsers.formats import recognised
-from refactx.ingest.report import Clock
-from refactx.ingest.selection import DEFAULT_SELECTION
-from refactx.ingest.sources import inputs_of
 from refactx.ingest.work import Resources
-from refactx.models import demo_model_folder
+from refactx.models import demo_model_folder, load_tokenizer
 
 SOURCES = ("*.nt.gz", "*.nt", "*.txt", "*.txt.gz")
 SAMPLE = Path(__file__).parent.parent / "refactx" / "data" / "wikidata-sample.nt.gz"
@@ -46,8 +45,10 @@ def tokenizers(work: Path) -> dict[str, Path]:
 
 def knowledge_of(source: Path, work: Path) -> KnowledgeBase:
     """Build the knowledge base of a source, below the folder `work`."""
-    resources = Resources(progress=False)
     work.mkdir(parents=True, exist_ok=True)
-    inputs = inputs_of([source], None, resources.workers)
-    steps = IngestSteps(work, inputs, recognised(inputs, DEFAULT_SELECTION), strict=False)
-    return steps.knowledge_base(Clock(), resources)
+    tokenizer, name = load_tokenizer(str(demo_model_folder()))  # that no knowledge base depends on
+    build = Build(
+        index="bench", work=work, tokenizer=tokenizer, tokenizer_name=name, resources=Resources(progress=False)
+    )
+    inputs = build.inputs([source])
+    return IngestSteps(replace(build, selection=recognised(inputs, build.selection, None)), inputs).knowledge_base()

@@ -6,12 +6,12 @@ encoded as the index's own were, sorted, and looked up: one is appended only if 
 What an update replaces, and what goes with a thing, is found among all facts (`refactx.ingest.revision`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -22,21 +22,19 @@ from refactx.errors import CorruptIndexError, TokenizerMismatchError
 from refactx.fact import counted
 from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
-from refactx.ingest.encoding import BATCH, WholeFacts, decode_texts, encode_facts, select_by_sum
+from refactx.ingest.build import Build, ReadOptions, RowJobOptions, index_change
+from refactx.ingest.encoding import BATCH, EncodedFacts, WholeFacts, decode_texts, encode_facts, select_by_sum
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.knowledge.names import KnownNames
 from refactx.ingest.new_index import IngestSteps
 from refactx.ingest.parsers.columns import parts_of_key
 from refactx.ingest.parsers.formats import recognised, row_names
 from refactx.ingest.profile import Profile
-from refactx.ingest.publish import has_names, name_rows
-from refactx.ingest.report import Clock, ProgressBars, Report, timings
+from refactx.ingest.publish import has_names, load_segment, name_rows
+from refactx.ingest.report import Report, timings
 from refactx.ingest.revision import Reviser, Revision, open_revision
-from refactx.ingest.segment.builder import Learned, load_segment
-from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
-from refactx.ingest.selection import DEFAULT_SELECTION, NO_INVERSE_LIMIT, Selection, TableOptions, is_property
-from refactx.ingest.sources import Inputs, Source, inputs_of
-from refactx.ingest.work import DEFAULT_RESOURCES, Resources, index_change
+from refactx.ingest.selection import NO_INVERSE_LIMIT, Selection, TableOptions, is_property
+from refactx.ingest.sources import Inputs, Source
 from refactx.postgres import writing
 from refactx.postgres.catalogue import Hub, change_hubs, copy_rows, knows_hubs, number, read_hubs
 from refactx.postgres.database import Database
@@ -80,16 +78,11 @@ class ChangeResult:
         return {**document, "sources": sources, **timings(self.seconds)}
 
 
-class ChangeOptions(TypedDict, total=False):
+class ChangeOptions(ReadOptions, total=False):
     """What `append`, `forget` and `update` may be given, as `refactx.ingest.ingest`. `tokenizer`: the index's own, if it is
     loaded already; otherwise it is read from the catalogue."""
 
     tokenizer: FactTokenizer | None
-    wikipedia: tuple[Path, Path] | None
-    selection: Selection
-    strict: bool
-    resources: Resources
-    shape: Shape
 
 
 def append(
@@ -105,7 +98,8 @@ def append(
 
     The other errors are those of `refactx.ingest.ingest`.
     """
-    return _Change(action="append", index=index, work=work, **options).make(database, sources)
+    with _hold("append", database, index=index, work=work, **options) as change:
+        return change.by_sources(sources)
 
 
 def forget(
@@ -116,7 +110,8 @@ def forget(
     A row of a table stays a row while the index has another fact of it. Readers see the whole change or none of it.
     Arguments and errors are those of `append`.
     """
-    return _Change(action="forget", index=index, work=work, **options).make(database, sources)
+    with _hold("forget", database, index=index, work=work, **options) as change:
+        return change.by_sources(sources)
 
 
 def update(
@@ -129,193 +124,161 @@ def update(
     descriptions are made as the index's ingest made them. What other things say about it stays. Readers see the whole
     change or none of it. Arguments and errors are those of `append`.
     """
-    return _Change(action="update", index=index, work=work, **options).make(database, sources)
+    with _hold("update", database, index=index, work=work, **options) as change:
+        return change.by_sources(sources)
 
 
 def forget_things(
-    things: Sequence[str],
-    database: Database,
-    *,
-    index: str,
-    work: Path,
-    resources: Resources = DEFAULT_RESOURCES,
-    shape: Shape = DEFAULT_SHAPE,
+    things: Sequence[str], database: Database, *, index: str, work: Path, **options: Unpack[RowJobOptions]
 ) -> ChangeResult:
     """Retract all facts about things, given by their names or ids: as subjects and as objects, with their names.
 
     Raises InputError if there is no such thing, or if it is not clear which one is meant; else as `append`.
     """
-    return _Change(action="forget", index=index, work=work, resources=resources, shape=shape).drop(database, things)
+    with _hold("forget", database, index=index, work=work, **options) as change:
+        return change.by_things(things)
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Facts that a change adds (`sign` 1) or retracts (-1), as one segment."""
-
-    sign: int
-    facts: WholeFacts
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """An index that is held for a change."""
-
-    connection: Connection
-    entry: CatalogueEntry
-    folder: Path
-    index: Index
-    hubs: Sequence[Hub]
-    clock: Clock
-    bars: ProgressBars
+@contextmanager
+def _hold(
+    action: str,
+    database: Database,
+    *,
+    index: str,
+    work: Path,
+    tokenizer: FactTokenizer | None = None,
+    **options: Unpack[ReadOptions],
+) -> Iterator["_Change"]:
+    """Hold an index for a change, which is built with the index's own tokenizer, trigger and terminator."""
+    with index_change(database, index, work, action) as (connection, entry, folder):
+        opened = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
+        own = opened.tokenizer  # before the sources, so that a damaged one is reported at once
+        if tokenizer is not None and tokenizer.fingerprint_of_facts != own.fingerprint_of_facts:
+            raise TokenizerMismatchError(
+                f"index {index!r} was built for tokenizer {entry.tokenizer}, and another one was given: "
+                "leave out --tokenizer, since a change uses the index's own"
+            )
+        build = Build(
+            index=index,
+            work=folder,
+            tokenizer=own,
+            tokenizer_name=entry.tokenizer,
+            trigger=opened.trigger,
+            terminator=opened.terminator,
+            **options,
+        )
+        hubs = read_hubs(connection, entry.id)
+        yield _Change(action=action, build=build, connection=connection, entry=entry, index=opened, hubs=hubs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Change:
-    """The arguments of a call of one of the functions above."""
+    """A change of an index, which is held for it. What it adds or retracts is a `Revision`, whatever the action."""
 
     action: str
-    index: str
-    work: Path
-    tokenizer: FactTokenizer | None = None
-    wikipedia: tuple[Path, Path] | None = None
-    selection: Selection = DEFAULT_SELECTION
-    strict: bool = False
-    resources: Resources = DEFAULT_RESOURCES
-    shape: Shape = DEFAULT_SHAPE
+    build: Build
+    connection: Connection
+    entry: CatalogueEntry
+    index: Index
+    hubs: Sequence[Hub]
 
-    def make(self, database: Database, sources: Sequence[Path | Source]) -> ChangeResult:
-        """Change an index by sources."""
-        with self._open(database) as opened:
-            tables = _tables_of(opened.entry, self.selection.tables)
-            inputs = inputs_of(
-                sources,
-                self.wikipedia,
-                self.resources.workers,
-                encoding=tables.encoding,
-                labels=tables.labels,
-                base=self.selection.base,
-            )
-            selection = self._with_rows_of(
-                opened.entry, inputs, recognised(inputs, self._selection(opened.entry), None)
-            )
-            steps = self._steps(opened, inputs, selection)
-            knowledge = steps.knowledge_base(opened.clock, self.resources)
-            notes = [_note_on_left_out(opened.entry, self.action, selection, knowledge.report)]
-            source = [source.address for source in inputs.all]
-            if self.action == "update":
-                with self._revising(opened) as reviser:
-                    revision = reviser.update(knowledge.folder, may_rename=not _shares_names(opened))
-                if revision.new:
-                    notes.append(_note_on_links(self.index, inputs, selection.tables))
-                return self._revise(opened, revision, knowledge, source, notes)
-            report, parts, passed_over, staying = knowledge.report, [], 0, 0
-            if report.facts and self.action == "forget" and (selection.tables.rows_of or selection.tables.ids):
-                with self._revising(opened) as reviser:
-                    staying = reviser.rows_that_stay(knowledge.folder)
-            if (
-                report.facts > staying
-            ):  # none if, for example, all claims are about entities without a name in the index
-                own = opened.index
-                facts = steps.encoded_facts(knowledge, own.tokenizer, own.trigger, opened.clock, self.resources)
-                report = report.without_changed(len(facts) + staying)
-                sign = 1 if self.action == "append" else -1
-                with opened.clock.step("look up"), opened.bars:
-                    chosen = select_by_sum(opened.index, facts, 0 if sign > 0 else 1, opened.folder, opened.bars)
-                parts, passed_over = [_Part(sign, chosen)], len(facts) - len(chosen)
-            result = self._result(opened, parts, report, passed_over=passed_over)
-            learned = self._publish(opened, parts, result, source, knowledge)
-            if self.action == "append" and parts and has_names(knowledge.folder):
-                notes.append(_note_on_links(self.index, inputs, selection.tables))
-            if learned:
-                notes.insert(0, f"index {self.index!r} has learned the inverse properties of {learned} properties")
-            return replace(result, note=". ".join(filter(None, notes)))
+    def by_sources(self, sources: Sequence[Path | Source]) -> ChangeResult:
+        """Change the index by sources."""
+        selection = self._selection()
+        inputs = replace(self.build, selection=selection).inputs(sources)
+        selection = self._with_rows_of(inputs, recognised(inputs, selection, None))
+        steps = self._steps(inputs, selection)
+        knowledge = steps.knowledge_base()
+        notes = [_note_on_left_out(self.entry, self.action, selection, knowledge.report)]
+        revision = self._revision(knowledge, selection.tables)
+        if revision.new or (self.action == "append" and revision.added is not None and has_names(knowledge.folder)):
+            notes.append(_note_on_links(self.build.index, inputs, selection.tables))
+        source = [source.address for source in inputs.all]
+        return self._apply(revision, source, notes, knowledge, lambda: steps.encoded_facts(knowledge))
 
-    def drop(self, database: Database, things: Sequence[str]) -> ChangeResult:
-        """Retract what an index has of some things."""
-        with self._open(database) as opened:
-            with self._revising(opened) as reviser:
-                revision = reviser.forget(things, may_rename=not _shares_names(opened))
-            stay = revision.names is None and _shares_names(opened)
-            notes = ["other indexes have the same names, so that the names stay"] if stay else []
-            return self._revise(opened, revision, None, list(things), notes)
+    def by_things(self, things: Sequence[str]) -> ChangeResult:
+        """Retract what the index has of some things."""
+        with self._revising() as reviser:
+            revision = reviser.forget(things, may_rename=not self._shares_names())
+        stay = revision.names is None and self._shares_names()
+        notes = ["other indexes have the same names, so that the names stay"] if stay else []
+        return self._apply(revision, list(things), notes)
+
+    def _revision(self, knowledge: KnowledgeBase, tables: TableOptions) -> Revision:
+        """Return what the facts of sources change."""
+        facts, folder, is_forgotten = knowledge.report.facts, knowledge.folder, self.action == "forget"
+        if self.action == "update":
+            with self._revising() as reviser:
+                return reviser.update(folder, may_rename=not self._shares_names())
+        if facts and is_forgotten and (tables.rows_of or tables.ids):
+            with self._revising() as reviser:
+                facts -= reviser.rows_that_stay(folder)
+        if facts < 1:  # for example, all claims are about entities without a name in the index
+            return Revision()
+        if is_forgotten:
+            return Revision(removed=folder, new_facts=facts)
+        return Revision(added=folder, new_facts=facts)
 
     @contextmanager
-    def _open(self, database: Database) -> Iterator[_Opened]:
-        with index_change(database, self.index, self.work, self.action) as (connection, entry, folder):
-            index = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
-            own = index.tokenizer  # before the sources, so that a damaged one is reported at once
-            if self.tokenizer is not None and self.tokenizer.fingerprint_of_facts != own.fingerprint_of_facts:
-                raise TokenizerMismatchError(
-                    f"index {self.index!r} was built for tokenizer {entry.tokenizer}, and another one was given: "
-                    "leave out --tokenizer, since a change uses the index's own"
-                )
-            bars = ProgressBars(self.resources.progress)
-            yield _Opened(connection, entry, folder, index, read_hubs(connection, entry.id), Clock(), bars)
-
-    @contextmanager
-    def _revising(self, opened: _Opened) -> Iterator[Reviser]:
-        ready = opened.entry.report.get("ready_inverses", {})
-        pairs = opened.entry.report.get("inverse_properties", {})
+    def _revising(self) -> Iterator[Reviser]:
+        ready = self.entry.report.get("ready_inverses", {})
+        pairs = self.entry.report.get("inverse_properties", {})
+        build = self.build
         with (
-            opened.clock.step("compare"),
-            open_revision(opened.index, opened.folder, self.resources, pairs, ready) as reviser,
+            build.clock.step("compare"),
+            open_revision(self.index, build.work, build.resources, pairs, ready) as reviser,
         ):
             yield reviser
 
-    def _revise(
+    def _apply(
         self,
-        opened: _Opened,
         revision: Revision,
-        knowledge: KnowledgeBase | None,
         source: list[str],
         notes: Sequence[str],
+        knowledge: KnowledgeBase | None = None,
+        encode_sources: Callable[[], EncodedFacts] | None = None,
     ) -> ChangeResult:
-        """Publish what a revision takes away and adds."""
-        parts = []
+        """Publish what a revision takes away and adds, as a segment each."""
+        build, bars, report = self.build, self.build.bars(), _NO_SOURCES if knowledge is None else knowledge.report
+        parts, encoded, passed_over = dict[int, WholeFacts](), 0, revision.same
         for sign, folder in ((-1, revision.removed), (1, revision.added)):
             if folder is None:
                 continue
-            with opened.clock.step("encode"), opened.bars:
-                facts = encode_facts(
-                    folder, opened.index.tokenizer, opened.index.trigger, folder, resources=self.resources
-                )
-            with opened.clock.step("look up"), opened.bars:
-                parts.append(_Part(sign, select_by_sum(opened.index, facts, 0 if sign > 0 else 1, folder, opened.bars)))
-        report = _NO_SOURCES if knowledge is None else knowledge.report
-        added = sum(len(part.facts) for part in parts if part.sign > 0)
-        report = report.without_changed(report.facts - revision.new_facts + added)
-        result = self._result(opened, parts, report, passed_over=revision.same, revision=revision)
-        self._publish(opened, parts, result, source, knowledge, revision.names)
-        return replace(result, note=". ".join(filter(None, notes)))
-
-    def _result(
-        self,
-        opened: _Opened,
-        parts: Sequence[_Part],
-        report: Report,
-        *,
-        passed_over: int,
-        revision: Revision | None = None,
-    ) -> ChangeResult:
-        retracted = sum(len(part.facts) for part in parts if part.sign < 0)
-        added = sum(len(part.facts) for part in parts if part.sign > 0)
-        return ChangeResult(
-            index=self.index,
+            if knowledge is not None and folder == knowledge.folder and encode_sources is not None:
+                facts, work, are_given = encode_sources(), build.work, True
+            else:
+                with build.clock.step("encode"), bars:
+                    facts = encode_facts(folder, build.tokenizer, build.trigger, folder, resources=build.resources)
+                work, are_given = folder, sign > 0
+            with build.clock.step("look up"), bars:
+                chosen = select_by_sum(self.index, facts, int(sign < 0), work, bars)
+            if are_given:
+                encoded += len(facts)
+                passed_over += len(facts) - len(chosen)
+            if len(chosen):
+                parts[sign] = chosen
+        retracted, added = (len(parts.get(sign, ())) for sign in (-1, 1))
+        result = ChangeResult(
+            index=build.index,
             change=self.action,
             facts=retracted if self.action == "forget" else added,
             passed_over=passed_over,
-            total=opened.index.facts + added - retracted,
-            segments=len(opened.index.segments) + sum(len(part.facts) > 0 for part in parts),
-            report=report,
-            seconds=opened.clock.seconds,
+            total=self.index.facts + added - retracted,
+            segments=len(self.index.segments) + len(parts),
+            report=report.without_changed(report.facts - revision.new_facts + encoded),
+            seconds=build.clock.seconds,
             removed=retracted if self.action == "update" else 0,
-            things=0 if revision is None else revision.things,
-            new=0 if revision is None else revision.new,
+            things=revision.things,
+            new=revision.new,
         )
+        learned = self._publish(parts, result, source, knowledge=knowledge, all_names=revision.names)
+        if learned and self.action == "append":
+            notes = [f"index {build.index!r} has learned the inverse properties of {learned} properties", *notes]
+        return replace(result, note=". ".join(filter(None, notes)))
 
-    def _selection(self, entry: CatalogueEntry) -> Selection:
+    def _selection(self) -> Selection:
         """Return the selection of the change, with what the index's ingest chose."""
-        selection = self.selection
+        selection, entry = self.build.selection, self.entry
         own = entry.report.get("selection", {})
         profile = Profile.from_json(own["profile"]) if isinstance(own.get("profile"), dict) else None
         if self.action == "update":
@@ -344,49 +307,52 @@ class _Change:
             inverse_names=inverse_names,
         )
 
-    def _with_rows_of(self, entry: CatalogueEntry, inputs: Inputs, selection: Selection) -> Selection:
+    def _with_rows_of(self, inputs: Inputs, selection: Selection) -> Selection:
         """Return a selection in which the rows of a table that the index does not have are rows of that table: of any table
         that is appended; else of one whose rows another column names, since a file of updates may have any name."""
-        own, tables = _own_tables(entry), selection.tables
-        if own.rows_of and (self.action == "append" or not set(self.selection.tables.subjects) <= set(own.subjects)):
-            names = row_names(inputs.sources, self.index)
+        own, tables, given = _own_tables(self.entry), selection.tables, self.build.selection.tables
+        if own.rows_of and (self.action == "append" or not set(given.subjects) <= set(own.subjects)):
+            names = row_names(inputs.sources, self.build.index)
             known = {one.rpartition("=")[0] for one in own.rows_of}
             new = (f"{of}={name}" for of, name in names.items() if of not in known and tables.row_of(of) != name)
             selection = replace(selection, tables=replace(tables, rows_of=(*new, *own.rows_of)))
         return selection
 
-    def _steps(self, opened: _Opened, inputs: Inputs, selection: Selection) -> IngestSteps:
+    def _steps(self, inputs: Inputs, selection: Selection) -> IngestSteps:
         """Return the first steps, with the names that the knowledge base of the index has."""
-        entry, connection = opened.entry, opened.connection
+        entry, is_update = self.entry, self.action == "update"
+        known = KnownNames(
+            self.connection,
+            writing.name_tables(self.connection, entry),
+            _inverse_properties(entry),
+            self.hubs if self.action != "forget" else (),
+            updates=is_update,
+            renames=is_update and not self._shares_names(),
+        )
         # Numbers of indexes and name tables start at 1 in each database; with the time of creation they are unique.
         identity = f"{entry.id} {entry.created.isoformat()}"
-        is_update = self.action == "update"
-        known = KnownNames(
-            connection,
-            writing.name_tables(connection, entry),
-            _inverse_properties(entry),
-            opened.hubs if self.action != "forget" else (),
-            updates=is_update,
-            renames=is_update and not _shares_names(opened),
-        )
-        return IngestSteps(opened.folder, inputs, selection, strict=self.strict, known=known, identity=identity)
+        return IngestSteps(replace(self.build, selection=selection), inputs, known, identity)
+
+    def _shares_names(self) -> bool:
+        """Return whether another index has the names of the same knowledge base."""
+        statement = "SELECT count(*) FROM refactx.indexes WHERE knowledge_base = %s AND id <> %s AND state = 'ready'"
+        return number(self.connection, statement, [self.entry.knowledge_base, self.entry.id]) > 0
 
     def _publish(
         self,
-        opened: _Opened,
-        parts: Sequence[_Part],
+        parts: Mapping[int, WholeFacts],
         result: ChangeResult,
         source: list[str],
+        *,
         knowledge: KnowledgeBase | None,
-        all_names: Path | None = None,
+        all_names: Path | None,
     ) -> int:
-        """Write the segments, the new names and the counts of hubs, and make them visible in one transaction. `all_names`:
-        the folder of all names that the knowledge base has then.
+        """Write the segments (facts by sign), the new names and the counts of hubs, and make them visible in one transaction.
+        `all_names`: the folder of all names that the knowledge base has then.
 
         Return of how many properties the index has learned the inverse, if there are no facts to write.
         """
-        connection, entry, adds = opened.connection, opened.entry, self.action != "forget"
-        parts = [part for part in parts if len(part.facts)]
+        connection, entry, adds = self.connection, self.entry, self.action != "forget"
         if not parts and all_names is None:
             learned = 0
             if adds and knowledge is not None:
@@ -398,24 +364,16 @@ class _Change:
                 _add_to_report(connection, entry, "property_aliases", knowledge.report.property_aliases)
             return learned
         names_of = all_names or (knowledge.folder if knowledge is not None and adds else None)
-        with opened.clock.step("load"), opened.bars:
-            more = _count_facts_of(opened, parts)
+        with self.build.clock.step("load"):
+            more = _count_facts_of(self.index, self.hubs, parts)
             with connection.transaction():
-                segments = [writing.add_segment(connection, entry.id, part.sign) for part in parts]
+                segments = {sign: writing.add_segment(connection, entry.id, sign) for sign in parts}
                 names = None
                 if names_of is not None and has_names(names_of):
                     names = writing.add_name_table(connection, entry.knowledge_base)
             with writing.or_removed(connection, entry), connection.transaction():
-                for segment, part in zip(segments, parts, strict=True):
-                    described = load_segment(
-                        connection,
-                        segment,
-                        part.facts,
-                        Learned.of(part.facts),
-                        work=opened.folder,
-                        shape=self.shape,
-                        workers=self.resources.workers,
-                    )
+                for sign, segment in segments.items():
+                    described = load_segment(connection, segment, parts[sign], self.build)
                     writing.show_segment(connection, segment, described)
                 if all_names is not None:
                     writing.hide(connection, "name_tables", "knowledge_base", entry.knowledge_base)
@@ -424,12 +382,12 @@ class _Change:
                     writing.show_names(connection, names)
                 if more:
                     change_hubs(connection, entry.id, more)
-                self._note(opened, result, source, knowledge)
+                self._note(result, source, knowledge)
         if all_names is not None:
             writing.remove_unfinished(connection, entry, DROP_SECONDS)
         return 0
 
-    def _note(self, opened: _Opened, result: ChangeResult, source: list[str], knowledge: KnowledgeBase | None) -> None:
+    def _note(self, result: ChangeResult, source: list[str], knowledge: KnowledgeBase | None) -> None:
         """Add the change to the account of the index, in the caller's transaction."""
         note = {
             "change": self.action,
@@ -440,38 +398,31 @@ class _Change:
             **({"things": result.things} if knowledge is None else {"source": source}),  # not the names of things
         }
         adds = self.action != "forget"
-        writing.note_change(opened.connection, opened.entry, note, source if adds else ())
+        writing.note_change(self.connection, self.entry, note, source if adds else ())
         if adds and knowledge is not None:
             for key in ("inverse_properties", "ready_inverses", "property_aliases"):
-                _add_to_report(opened.connection, opened.entry, key, getattr(knowledge.report, key))
-            own, tables = _own_tables(opened.entry), knowledge.report.selection["tables"]
+                _add_to_report(self.connection, self.entry, key, getattr(knowledge.report, key))
+            own, tables = _own_tables(self.entry), knowledge.report.selection["tables"]
             if (rows_of := tables.get("rows_of", ())) and tuple(rows_of) != own.rows_of:
                 found = {"tables": {**own.to_json(), "rows_of": rows_of}}
-                writing.add_to_report(opened.connection, opened.entry, "selection", found)
+                writing.add_to_report(self.connection, self.entry, "selection", found)
 
 
-def _shares_names(opened: _Opened) -> bool:
-    """Return whether another index has the names of the same knowledge base."""
-    statement = "SELECT count(*) FROM refactx.indexes WHERE knowledge_base = %s AND id <> %s AND state = 'ready'"
-    return number(opened.connection, statement, [opened.entry.knowledge_base, opened.entry.id]) > 0
-
-
-def _count_facts_of(opened: _Opened, parts: Sequence[_Part]) -> dict[tuple[str, str], int]:
+def _count_facts_of(index: Index, hubs: Sequence[Hub], parts: Mapping[int, WholeFacts]) -> dict[tuple[str, str], int]:
     """Return how many facts about each hub a change adds, less those that it retracts, by object and predicate, without those
     that have none."""
-    pairs = sorted({(hub.object, hub.predicate) for hub in opened.hubs})
+    pairs = sorted({(hub.object, hub.predicate) for hub in hubs})
     if not pairs:
         return {}
     ends = pa.array([f"{predicate}> <{object_}>".encode() for object_, predicate in pairs], pa.large_binary())
     counts = np.zeros(len(pairs) + 1, np.int64)
-    for part in parts:
-        for low in range(0, len(part.facts), BATCH):
-            tokens = part.facts.read_tokens(low, min(low + BATCH, len(part.facts)))
-            texts = decode_texts(opened.index.tokenizer, *tokens)
+    for sign, facts in parts.items():
+        for low in range(0, len(facts), BATCH):
+            texts = decode_texts(index.tokenizer, *facts.read_tokens(low, min(low + BATCH, len(facts))))
             after_subject = compute.split_pattern(texts, "> <", max_splits=1)  # no part has `<` or `>`
             after_subject = after_subject.filter(compute.equal(compute.list_value_length(after_subject), 2))
             places = compute.index_in(compute.list_element(after_subject, 1), value_set=ends)
-            counts += part.sign * np.bincount(places.fill_null(len(pairs)).to_numpy(), minlength=len(counts))
+            counts += sign * np.bincount(places.fill_null(len(pairs)).to_numpy(), minlength=len(counts))
     return {pair: int(count) for pair, count in zip(pairs, counts[:-1], strict=True) if count}
 
 

@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from refactx.errors import CorruptIndexError
 from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
 from refactx.index.names import FIRST_KEY, Named, is_id_key, pack_blocks, pack_id_blocks, unpack_block, unpack_ids
-from refactx.ingest.encoding import SpilledFacts, WholeFacts
-from refactx.ingest.report import Clock, ProgressBars, timings
-from refactx.ingest.segment.builder import ZSTD_LEVEL, Learned, load_segment
-from refactx.ingest.segment.cutting import DEFAULT_SHAPE, KeyedRow, Shape
-from refactx.ingest.work import DEFAULT_RESOURCES, Resources, index_change
+from refactx.ingest.build import RowJob, RowJobOptions, index_change
+from refactx.ingest.encoding import CHOSEN, SequenceWriter, WholeFacts
+from refactx.ingest.publish import load_segment
+from refactx.ingest.report import ProgressBars, timings
+from refactx.ingest.segment.builder import ZSTD_LEVEL
+from refactx.ingest.segment.cutting import KeyedRow
 from refactx.postgres import writing
 from refactx.postgres.catalogue import copy_rows
 from refactx.postgres.database import Database
@@ -49,14 +50,7 @@ class CompactResult:
         return {**asdict(self), **timings(self.seconds)}
 
 
-def compact(
-    database: Database,
-    *,
-    index: str,
-    work: Path,
-    resources: Resources = DEFAULT_RESOURCES,
-    shape: Shape = DEFAULT_SHAPE,
-) -> CompactResult:
+def compact(database: Database, *, index: str, work: Path, **options: Unpack[RowJobOptions]) -> CompactResult:
     """Merge all segments of an index into one, with the rows that an ingest of the remaining facts would give.
 
     Readers see the old segments or the new one. If no fact remains, there is no segment.
@@ -73,7 +67,8 @@ def compact(
         CorruptIndexError: the number of facts is not that of the catalogue, or a row is damaged.
     """
     with index_change(database, index, work, "compact") as (connection, entry, folder):
-        clock, bars, before = Clock(), ProgressBars(resources.progress), read_mark(connection, entry)
+        job = RowJob(work=folder, **options)
+        clock, bars, before = job.clock, job.bars(), read_mark(connection, entry)
         opened = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
         signs, tables = [sign for sign, _ in opened.segments], writing.name_tables(connection, entry)
         result = CompactResult(
@@ -89,16 +84,7 @@ def compact(
         with writing.or_removed(connection, entry):
             with clock.step("load"), bars, connection.transaction():
                 if segment is not None:
-                    described = load_segment(
-                        connection,
-                        segment,
-                        facts,
-                        Learned.of(facts),
-                        work=folder,
-                        shape=shape,
-                        workers=resources.workers,
-                        advance=lambda done: bars.advance("load", done, len(facts)),
-                    )
+                    described = load_segment(connection, segment, facts, job, bars=bars)
                 if names is not None:
                     copy_rows(connection, "names", names, _merge_names(database, tables))
             with connection.transaction():
@@ -125,11 +111,11 @@ def compact(
 
 def _merge_facts(index: Index, work: Path, bars: ProgressBars) -> WholeFacts:
     """Write the remaining facts to files."""
-    spilled = SpilledFacts(work)
+    spilled = SequenceWriter(work, CHOSEN)
     for block in surviving(index.segments):
         spilled.append(*from_matrix(block))
         bars.advance("merge", len(block), index.facts)
-    facts = spilled.finish()
+    facts = WholeFacts(*spilled.finish())
     if len(facts) != index.facts:
         raise CorruptIndexError(
             f"index {index.name!r} has {len(facts):,} facts, and its catalogue entry says {index.facts:,}. "

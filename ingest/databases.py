@@ -40,13 +40,14 @@ WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND NOT c.relispartition
 ORDER BY 1, 2, a.attnum
 """
 _FOREIGN = """
-SELECT n.nspname, c.relname, k.conname, a.attname, rn.nspname, r.relname, ra.attname
+SELECT n.nspname, c.relname, array_agg(a.attname::text ORDER BY u.place), rn.nspname, r.relname,
+    array_agg(ra.attname::text ORDER BY u.place)
 FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_class r ON r.oid = k.confrelid JOIN pg_namespace rn ON rn.oid = r.relnamespace
 CROSS JOIN LATERAL unnest(k.conkey, k.confkey) WITH ORDINALITY AS u (own, other, place)
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.own
 JOIN pg_attribute ra ON ra.attrelid = r.oid AND ra.attnum = u.other
-WHERE k.contype = 'f' AND k.conparentid = 0 ORDER BY 1, 2, 3, u.place
+WHERE k.contype = 'f' AND k.conparentid = 0 GROUP BY 1, 2, 4, 5, k.oid, k.conname ORDER BY 1, 2, k.conname
 """
 ForeignKey = tuple[tuple[str, ...], str, tuple[str, ...]]
 
@@ -97,7 +98,12 @@ def database_tables(address: str, named: Collection[str] = ()) -> list[Source]:
         also = f": its views are read if an option names them, such as --subject {views[0]}.COLUMN" if views else ""
         clients = f": export a view, such as {visible(views[0])}, as CSV, and give that" if views else ""
         raise InputError(f"{name} has no table", command=also, clients=clients)
-    _complete_keys(tables)
+    known = {table.name: table for table in tables}
+    for table in tables:  # others may be left out; without a primary key, the id is what others refer to
+        keys = table.foreign
+        table.foreign = [key for key in keys if key[1] in known and set(key[2]) <= known[key[1]].columns.keys()]
+        for _, other, columns in table.foreign:
+            known[other].primary = known[other].primary or dict(enumerate(columns))
     names = dict(zip((table.name for table in tables), names_for_options(table.name for table in tables), strict=True))
     for table in tables:
         table.name = names[table.name]
@@ -168,18 +174,6 @@ def _schema_of(names: Sequence[str]) -> pa.Schema:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _complete_keys(tables: Sequence[_DatabaseTable]) -> None:
-    """Have keys of tables that are read alone, and the id of a table without a primary key be what others refer to."""
-    known = {table.name: table for table in tables}
-    for table in tables:
-        table.foreign = [
-            key for key in table.foreign if key[1] in known and set(key[2]) <= known[key[1]].columns.keys()
-        ]
-        for _, other, columns in table.foreign:
-            if not known[other].primary:
-                known[other].primary = dict(enumerate(columns))
 
 
 def _source_of(table: _DatabaseTable, tables: Sequence[_DatabaseTable], database: str, address: str) -> Source:
@@ -280,7 +274,7 @@ def _sqlite_tables(address: str) -> list[_DatabaseTable]:
                         table.columns[text(name)] = text(type_)
                         table.primary |= {place: text(name)} if place else {}
             for table in found.values():
-                table.foreign = _sqlite_foreign(connection, table, found)
+                _set_foreign(table, _sqlite_foreign(connection, table, found))
         finally:
             connection.close()
     except (sqlite3.Error, sqlite3.Warning) as error:
@@ -290,8 +284,8 @@ def _sqlite_tables(address: str) -> list[_DatabaseTable]:
 
 def _sqlite_foreign(
     connection: sqlite3.Connection, table: _DatabaseTable, tables: dict[str, _DatabaseTable]
-) -> list[ForeignKey]:
-    """Return the foreign keys of a table, in the order of their columns; names are as the tables have them."""
+) -> Iterator[ForeignKey]:
+    """Yield the foreign keys of a table; names are as the tables have them."""
     parts: defaultdict[int, list[tuple[str, bytes | None]]] = defaultdict(list)
     others: dict[int, _DatabaseTable] = {}
     rows = connection.execute(
@@ -302,18 +296,21 @@ def _sqlite_foreign(
         if target is not None:
             others[number] = target
             parts[number].append((own.decode(errors="replace"), to))
-    found: list[ForeignKey] = []
+    own = {name.casefold(): name for name in table.columns}
     for number, columns in parts.items():
         target = others[number]
         spelt = {name.casefold(): name for name in target.columns}
         to = [spelt.get((one or b"").decode(errors="replace").casefold(), "") for _, one in columns]
         other = target.key if None in (one for _, one in columns) else tuple(to)
-        own = {name.casefold(): name for name in table.columns}
         names = tuple(own.get(name.casefold(), name) for name, _ in columns)
         if len(names) == len(other) and set(names) <= table.columns.keys():
-            found.append((names, target.name, other))
+            yield names, target.name, other
+
+
+def _set_foreign(table: _DatabaseTable, keys: Iterable[ForeignKey]) -> None:
+    """Give a table its foreign keys, in the order of their columns."""
     order = list(table.columns)
-    return sorted(found, key=lambda key: [order.index(name) for name in key[0]])
+    table.foreign = sorted(keys, key=lambda key: [order.index(name) for name in key[0]])
 
 
 def _query_sqlite(address: str, query: str, names: Sequence[str] | None = None) -> pa.RecordBatchReader:
@@ -349,15 +346,10 @@ def _postgres_tables(address: str) -> list[_DatabaseTable]:
     for (schema, name), table in found.items():
         if names.count(name) > 1 and schema != "public":
             table.name = f"{schema}.{name}"
-    keys: defaultdict[tuple[tuple[str, str], tuple[str, str], str], list[tuple[str, str]]] = defaultdict(list)
-    for schema, name, constraint, own, to_schema, to_name, to in stream_query(address, _FOREIGN)[1]:
-        keys[(schema, name), (to_schema, to_name), constraint].append((own, to))
-    for (one, other, _), columns in keys.items():
-        if one in found and other in found:
-            order = list(found[one].columns)
-            foreign = tuple(own for own, _ in columns), found[other].name, tuple(to for _, to in columns)
-            found[one].foreign.append(foreign)
-            found[one].foreign.sort(key=lambda key: [order.index(name) for name in key[0]])  # called at once
+    for schema, name, own, to_schema, to_name, to in stream_query(address, _FOREIGN)[1]:
+        one, other = found.get((schema, name)), found.get((to_schema, to_name))
+        if one is not None and other is not None:
+            _set_foreign(one, [*one.foreign, (tuple(own), other.name, tuple(to))])
     return sorted(found.values(), key=lambda table: table.name)
 
 

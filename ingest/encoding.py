@@ -9,8 +9,8 @@ A sample of the facts shows whether joined words are what the tokenizer makes of
 that look across white space), whole facts are encoded and sorted. Either way the ids are those that a model sees after
 the trigger.
 
-A fact is either three units (in `triples`, with `unit-tokens` and `unit-offsets.npy`), or has all its tokens
-(`fact-tokens`, `fact-offsets.npy`).
+A fact is either three units (in `triples`, with `unit-tokens` and `unit-offsets`), or has all its tokens
+(`fact-tokens`, `fact-offsets`).
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ from refactx.tree.bulk import contained
 from refactx.tree.codes import Offsets, offsets_of, ragged, select
 from refactx.tree.tree import Tokens
 
-TRIPLES, UNIT, FACT = "triples", "unit", "fact"
+TRIPLES, UNIT, FACT, CHOSEN = "triples", "unit", "fact", "chosen"
 """The names of the files."""
 _WORDS_A_TEXT = 256
 SAMPLE = 2_000
@@ -119,33 +119,9 @@ def open_encoded(work: Path) -> EncodedFacts:
 
 def open_sequences(work: Path, name: str) -> tuple[Tokens, Offsets]:
     """Open the sequences in two files: their tokens, one after another, and the offset at which each begins."""
-    return np.memmap(work / f"{name}-tokens", np.int32, "r"), np.load(work / f"{name}-offsets.npy", mmap_mode="r")
-
-
-class SpilledFacts:
-    """A writer of ascending, distinct sequences to files in `folder`, which must live as long as `finish`'s result."""
-
-    def __init__(self, folder: Path) -> None:
-        self._paths = folder / "chosen-tokens", folder / "chosen-offsets"
-        self._tokens, self._offsets = (path.open("wb") for path in self._paths)
-        self._end = 0
-        self._offsets.write(bytes(8))
-
-    def append(self, tokens: Tokens, offsets: Offsets) -> None:
-        """Add sequences, given as tokens and offsets, after those that are there."""
-        ends = offsets[1:] - offsets[0] + self._end
-        self._tokens.write(tokens[offsets[0] : offsets[-1]].astype(np.int32).tobytes())
-        self._offsets.write(ends.astype(np.int64).tobytes())
-        if len(ends):
-            self._end = int(ends[-1])
-
-    def finish(self) -> WholeFacts:
-        """Return all that was appended, as memory maps."""
-        self._tokens.close()
-        self._offsets.close()
-        tokens, offsets = self._paths
-        none: Tokens = np.empty(0, np.int32)
-        return WholeFacts(np.memmap(tokens, np.int32, "r") if self._end else none, np.memmap(offsets, np.int64, "r"))
+    path = work / f"{name}-tokens"
+    tokens: Tokens = np.memmap(path, np.int32, "r") if path.stat().st_size else np.empty(0, np.int32)
+    return tokens, np.memmap(work / f"{name}-offsets", np.int64, "r")
 
 
 class _Place(NamedTuple):
@@ -380,33 +356,39 @@ def _encode_whole(
 
 
 class SequenceWriter:
-    """Writes ascending sequences to two files in `work`, called after `name`; equal ones once.
-
-    So their query sorts, and does nothing else: DISTINCT or a rank beside it would hold all of them in memory once more.
-    """
+    """Writes ascending sequences to two files in `work`, called after `name`, which must live as long as `finish`'s result."""
 
     def __init__(self, work: Path, name: str) -> None:
-        self._work, self._name = work, name
-        self._lengths, self._last = list[NDArray[np.int32]](), None
-        self._path = work / f"{name}-tokens"
-        self._path.write_bytes(b"")  # in place of what a killed run wrote
+        self._work, self._name, self._last, self._end = work, name, None, 0
+        self._tokens, self._offsets = ((work / f"{name}-{what}").open("wb") for what in ("tokens", "offsets"))
+        self._offsets.write(bytes(8))
+
+    def append(self, tokens: Tokens, offsets: Offsets) -> None:
+        """Add distinct sequences, given as tokens and offsets, after those that are there."""
+        ends = offsets[1:] - offsets[0] + self._end
+        self._tokens.write(tokens[offsets[0] : offsets[-1]].astype(np.int32).tobytes())
+        self._offsets.write(ends.astype(np.int64).tobytes())
+        if len(ends):
+            self._end = int(ends[-1])
 
     def write(self, keys: pa.Array) -> NDArray[np.bool_]:
-        """Write the sequences of keys (`as_keys`), and return which differ from the one before: bool[n]."""
+        """Add the sequences of keys (`as_keys`), equal ones once, and return which differ from the one before: bool[n].
+
+        So their query sorts, and does nothing else: DISTINCT or a rank beside it would hold all of them in memory once
+        more.
+        """
         is_new = np.ones(len(keys), np.bool_)
         if len(keys):
             is_new[0] = keys[0].as_py() != self._last
             is_new[1:] = compute.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
             self._last = keys[-1].as_py()
-        tokens, offsets = from_keys(keys.filter(pa.array(is_new)))
-        with self._path.open("ab") as out:
-            out.write(tokens.tobytes())
-        self._lengths.append(np.diff(offsets).astype(np.int32))
+        self.append(*from_keys(keys.filter(pa.array(is_new))))
         return is_new
 
     def finish(self) -> tuple[Tokens, Offsets]:
-        """Return the ids of all sequences, and their offsets."""
-        np.save(self._work / f"{self._name}-offsets.npy", offsets_of(np.concatenate(self._lengths).astype(np.int64)))
+        """Return the ids of all sequences, and their offsets, as memory maps."""
+        self._tokens.close()
+        self._offsets.close()
         return open_sequences(self._work, self._name)
 
 
@@ -427,10 +409,10 @@ def multiplicities(index: Index, tokens: Tokens, offsets: Offsets) -> NDArray[np
 
 def select_by_sum(index: Index, facts: EncodedFacts, wanted: int, work: Path, bars: ProgressBars) -> WholeFacts:
     """Write to files those of the facts whose signed sum over the segments is `wanted`."""
-    chosen = SpilledFacts(work)
+    chosen = SequenceWriter(work, CHOSEN)
     for low in range(0, len(facts), BATCH):
         tokens, offsets = facts.read_tokens(low, min(low + BATCH, len(facts)))
         picked = np.flatnonzero(multiplicities(index, tokens, offsets) == wanted)
         chosen.append(*select(tokens, offsets, picked))
         bars.advance("look up", len(offsets) - 1, len(facts))
-    return chosen.finish()
+    return WholeFacts(*chosen.finish())

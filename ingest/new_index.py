@@ -23,25 +23,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from refactx.errors import InputError
+from refactx.ingest.build import Build, BuildOptions
 from refactx.ingest.encoding import EncodedFacts, encode_facts, open_encoded
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, join
 from refactx.ingest.knowledge.names import KnownNames
 from refactx.ingest.parsers.formats import LineAccount, open_sources, read_sources, recognised
 from refactx.ingest.publish import IngestResult, hubs_of, name_rows, publish_index
-from refactx.ingest.report import Clock, ProgressBars, Report
-from refactx.ingest.segment.builder import Learned
-from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
-from refactx.ingest.sources import Inputs, Source, inputs_of
-from refactx.ingest.work import DEFAULT_RESOURCES, Resources, new_index
+from refactx.ingest.report import Report
+from refactx.ingest.sources import Inputs, Source
 from refactx.postgres.database import Database
-from refactx.postgres.writing import IndexHeader, check_name
-from refactx.tokenizer import FactTokenizer
 
-_FORMAT = 3
+_FORMAT = 4
 """The version of the files that steps leave; another one restarts all steps."""
 _BLOCK = 1 << 20
 BYTES_PER_TEXT_BYTE = 0.7
@@ -133,25 +128,16 @@ def first_step(name: str, folder: Path, files: str, sources: Sequence[Source], *
 
 
 class IngestSteps:
-    """The steps in one folder, for some inputs. What an earlier run finished with the same input is not repeated.
+    """The steps of a build in its folder. What an earlier run finished with the same input is not repeated.
 
     `known`: the names that entities have already, if facts are added to an index. `identity`: a text that no other
     index has, in any database.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        inputs: Inputs,
-        selection: Selection,
-        *,
-        strict: bool,
-        known: KnownNames | None = None,
-        identity: str = "",
-    ) -> None:
-        self._folder, self._inputs, self._selection, self._strict = folder, inputs, selection, strict
-        self._known = known
-        self._read = first_step("read", folder, "staged", inputs.all, selection=selection.to_json(), strict=strict)
+    def __init__(self, build: Build, inputs: Inputs, known: KnownNames | None = None, identity: str = "") -> None:
+        self._build, self._inputs, self._known = build, inputs, known
+        options = {"selection": build.selection.to_json(), "strict": build.strict}
+        self._read = first_step("read", build.work, "staged", inputs.all, **options)
         base: dict[str, Any] = {}
         if known is not None:
             hubs = sorted((hub.object, hub.predicate, hub.inverse) for hub in known.hubs)
@@ -164,54 +150,54 @@ class IngestSteps:
             }
         self._join = self._read.next_step("join", "knowledge", **base)
 
-    def knowledge_base(self, clock: Clock, resources: Resources) -> KnowledgeBase:
+    def knowledge_base(self) -> KnowledgeBase:
         """Read and join. Raises as `read_sources` and `join` do, and InputError if the disk is too small."""
-        folder, staged = self._join.files, self._read.files
+        build, folder, staged = self._build, self._join.files, self._read.files
         done = self._join.result()
         if done is not None:
             return KnowledgeBase(folder, Report.from_json(done))
-        lines = self._lines(clock, staged, resources)
-        with clock.step("join"):
+        lines = self._lines(staged)
+        with build.clock.step("join"):
             self._join.begin()
             remove(folder)
-            knowledge = join(staged, lines, folder, self._selection, resources=resources, known=self._known)
+            knowledge = join(staged, lines, folder, build.selection, resources=build.resources, known=self._known)
             self._join.finish(asdict(knowledge.report))
             self._read.begin()
             remove(staged)
         return knowledge
 
-    def encoded_facts(
-        self, knowledge: KnowledgeBase, tokenizer: FactTokenizer, trigger: str, clock: Clock, resources: Resources
-    ) -> EncodedFacts:
+    def encoded_facts(self, knowledge: KnowledgeBase) -> EncodedFacts:
         """Encode and sort. Raises what `encode_facts` raises."""
-        step = self._join.next_step("encode", "encoded", tokenizer=tokenizer.fingerprint, trigger=trigger)
+        build, tokenizer = self._build, self._build.tokenizer
+        step = self._join.next_step("encode", "encoded", tokenizer=tokenizer.fingerprint, trigger=build.trigger)
         folder = step.files
-        with clock.step("encode"), ProgressBars(resources.progress) as bars:
+        with build.clock.step("encode"), build.bars() as bars:
             if step.result() is not None:
                 return open_encoded(folder)
             step.begin()
             remove(folder)
             folder.mkdir()
             facts = encode_facts(
-                knowledge.folder, tokenizer, trigger, folder, resources=resources, advance=bars.advance
+                knowledge.folder, tokenizer, build.trigger, folder, resources=build.resources, advance=bars.advance
             )
             step.finish({"facts": len(facts), "tokens": facts.token_count()})
         return facts
 
-    def _lines(self, clock: Clock, staged: Path, resources: Resources) -> LineAccount:
+    def _lines(self, staged: Path) -> LineAccount:
         """Read the sources into staged rows."""
         done = self._read.result()
         if done is not None:
             return LineAccount.from_json(done)
-        with clock.step("read"):
+        build = self._build
+        with build.clock.step("read"):
             self._read.begin()
             for old in ("staged", "knowledge", "encoded"):
-                remove(self._folder / old)
-            opened = open_sources(self._inputs, self._selection, resources.workers)
-            _check_disk(self._folder, expected_bytes(self._inputs.all), resources.progress)
+                remove(build.work / old)
+            opened = open_sources(self._inputs, build.selection, build.resources.workers)
+            _check_disk(build.work, expected_bytes(self._inputs.all), build.resources.progress)
             staged.mkdir()
             lines = read_sources(
-                opened, self._inputs, staged, self._selection, strict=self._strict, resources=resources
+                opened, self._inputs, staged, build.selection, strict=build.strict, resources=build.resources
             )
             self._read.finish(lines.to_json())
         return lines
@@ -251,23 +237,7 @@ def _format_size(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 100_000_000 else f"{size / 1e6:,.1f} MB"
 
 
-def ingest(
-    sources: Sequence[Path | Source],
-    database: Database,
-    *,
-    index: str,
-    tokenizer: FactTokenizer,
-    tokenizer_name: str,
-    work: Path,
-    wikipedia: tuple[Path, Path] | None = None,
-    selection: Selection = DEFAULT_SELECTION,
-    strict: bool = False,
-    replace: bool = False,
-    trigger: str = "Fact:",
-    terminator: str = " .",
-    resources: Resources = DEFAULT_RESOURCES,
-    shape: Shape = DEFAULT_SHAPE,
-) -> IngestResult:
+def ingest(sources: Sequence[Path | Source], database: Database, **options: Unpack[BuildOptions]) -> IngestResult:
     """Build an index from sources of any format. Readers see it only when it is complete.
 
     If an ingest was stopped, a call with the same arguments continues after the last finished step.
@@ -294,42 +264,20 @@ def ingest(
         ModelError: the tokenizer changes text.
         RefactxError: DuckDB cannot continue, since the disk is full or `resources.memory` is too small.
     """
-    check_name(index)
-    tokenizer.check_text()
-    inputs = inputs_of(
-        sources,
-        wikipedia,
-        resources.workers,
-        encoding=selection.tables.encoding,
-        labels=selection.tables.labels,
-        base=selection.base,
-    )
-    with new_index(database, index, work, replace) as (connection, folder):
-        clock = Clock()
-        steps = IngestSteps(folder, inputs, recognised(inputs, selection, index), strict=strict)
-        knowledge = steps.knowledge_base(clock, resources)
-        facts = steps.encoded_facts(knowledge, tokenizer, trigger, clock, resources)
-        with clock.step("encode"):
-            learned = Learned.of(facts)
-        paths = tuple(source.address for source in inputs.all)
+    build = Build(**options)
+    build.tokenizer.check_text()
+    inputs = build.inputs(sources)
+    with build.new_index(database) as (connection, held):
+        build = replace(held, selection=recognised(inputs, build.selection, build.index))
+        steps = IngestSteps(build, inputs)
+        knowledge = steps.knowledge_base()
+        facts = steps.encoded_facts(knowledge)
         return publish_index(
             connection,
+            build,
             facts,
-            learned,
             knowledge.report.without_changed(len(facts)),
-            header=IndexHeader(
-                name=index,
-                tokenizer_name=tokenizer_name,
-                tokenizer=tokenizer,
-                trigger=trigger,
-                terminator=terminator,
-                source=paths,
-            ),
-            replace=replace,
-            work=folder,
-            shape=shape,
-            resources=resources,
-            clock=clock,
+            sources=tuple(source.address for source in inputs.all),
             names=lambda: name_rows(knowledge.folder),
             hubs=hubs_of(knowledge),
         )

@@ -8,15 +8,15 @@ from typing import Any
 from pyarrow import parquet
 
 from refactx.index.names import Named, pack_blocks, pack_id_blocks
+from refactx.ingest.build import Build, RowJob
 from refactx.ingest.encoding import EncodedFacts
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
-from refactx.ingest.report import Clock, ProgressBars, Report, timings
-from refactx.ingest.segment.builder import ZSTD_LEVEL, CutRange, Learned, load_segment
-from refactx.ingest.segment.cutting import KeyedRow, Shape
-from refactx.ingest.work import Resources
+from refactx.ingest.report import ProgressBars, Report, timings
+from refactx.ingest.segment.builder import ZSTD_LEVEL, CutRange, Learned, SegmentBuilder
+from refactx.ingest.segment.cutting import KeyedRow
 from refactx.postgres.catalogue import Hub, add_hubs, copy_rows, list_indexes
 from refactx.postgres.locks import Connection
-from refactx.postgres.writing import IndexHeader, begin, discard_unfinished, publish, remove_unshown
+from refactx.postgres.writing import begin, discard_unfinished, publish, remove_unshown
 from refactx.tree.codes import RowCodec
 
 _SHOWN = (
@@ -55,16 +55,12 @@ class IngestResult:
 
 def publish_index(
     connection: Connection,
+    build: Build,
     facts: EncodedFacts,
-    learned: Learned,
     report: Report,
     *,
-    header: IndexHeader,
-    replace: bool,
-    work: Path,
-    shape: Shape,
-    resources: Resources,
-    clock: Clock,
+    sources: tuple[str, ...],
+    learned: Learned | None = None,
     cut: Iterable[CutRange] | None = None,
     names: Callable[[], Iterable[KeyedRow]] = tuple,
     hubs: Iterable[Hub] = (),
@@ -72,44 +68,70 @@ def publish_index(
 ) -> IngestResult:
     """Load a new index and make it visible to readers.
 
-    `learned`: what its rows share. `report`: the account of its sources. `cut`: the pieces of the facts, if they are cut
-    elsewhere (`refactx.ingest.segment.builder`). `names`: the blocks of its names. `hubs`: its hubs. `knowledge_base`: one
-    in the catalogue, whose names it shares instead. `replace`: remove a ready index of the same name in the same
+    `report`: the account of its `sources`. `learned`, `cut`: what its rows share, and the pieces of its facts, if they are
+    cut elsewhere (`refactx.ingest.segment.builder`). `names`: the blocks of its names. `hubs`: its hubs. `knowledge_base`:
+    one in the catalogue, whose names it shares instead. `build.replace`: remove a ready index of the same name in the same
     transaction.
     """
-    bars = ProgressBars(resources.progress)
-    begun = begin(connection, header, knowledge_base)
+    bars = build.bars()
+    begun = begin(connection, build.header(sources), knowledge_base)
     try:
-        with clock.step("load"), bars, connection.transaction():
-            described = load_segment(
-                connection,
-                begun.segment,
-                facts,
-                learned,
-                work=work,
-                shape=shape,
-                workers=resources.workers,
-                cut=cut,
-                advance=lambda done: bars.advance("load", done, len(facts)),
-            )
+        with build.clock.step("load"), bars, connection.transaction():
+            described = load_segment(connection, begun.segment, facts, build, learned=learned, cut=cut, bars=bars)
             if begun.names is not None:
                 copy_rows(connection, "names", begun.names, names())
             add_hubs(connection, begun.index, hubs)
-            publish(connection, begun, described, asdict(report), replace)
+            publish(connection, begun, described, asdict(report), build.replace)
     except BaseException:
         if not connection.broken and not connection.closed:
-            remove_unshown(connection, begun.index, header.name)
+            remove_unshown(connection, begun.index, build.index)
         raise
-    discard_unfinished(connection, header.name)  # the replaced index
-    entry = list_indexes(connection, header.name)[0]
+    discard_unfinished(connection, build.index)  # the replaced index
+    entry = list_indexes(connection, build.index)[0]
     return IngestResult(
-        index=header.name,
+        index=build.index,
         report=report,
         tokens=entry.tokens,
-        seconds=clock.seconds,
+        seconds=build.clock.seconds,
         size=entry.tree_bytes,
         names_size=entry.names_bytes,
     )
+
+
+def load_segment(
+    connection: Connection,
+    segment: int,
+    facts: EncodedFacts,
+    job: RowJob,
+    *,
+    learned: Learned | None = None,
+    cut: Iterable[CutRange] | None = None,
+    bars: ProgressBars | None = None,
+) -> dict[str, Any]:
+    """Fill the table of a segment, in the caller's transaction. `cut`: as in `SegmentBuilder`; `learned`: with what that was.
+
+    Returns:
+        The columns of its row in the table `refactx.segments` (`refactx.postgres.writing.show_segment`).
+    """
+    learned = learned or Learned.of(facts)
+    builder = SegmentBuilder(
+        facts,
+        learned.packing,
+        work=job.work,
+        shape=job.shape,
+        cut=cut,
+        workers=job.resources.workers,
+        advance=lambda done: None if bars is None else bars.advance("load", done, len(facts)),
+    )
+    copy_rows(connection, "pieces", segment, builder.rows())
+    return {
+        "levels": builder.levels,
+        "cut": job.shape.facts,
+        "facts": len(facts),
+        "tokens": facts.token_count(),
+        "codes": learned.codes,
+        "dictionary": learned.dictionary,
+    }
 
 
 def has_names(folder: Path) -> bool:

@@ -5,8 +5,9 @@ encoded, so stored texts would be a second copy. The new index shares the name t
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -16,16 +17,17 @@ from refactx.errors import InputError, TokenizerMismatchError
 from refactx.fact import DESCRIPTIONS
 from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
+from refactx.ingest.build import Build, CopyOptions
 from refactx.ingest.encoding import EncodedFacts, decode_texts, encode_facts
+from refactx.ingest.knowledge.knowledge_base import write_facts
 from refactx.ingest.publish import IngestResult, publish_index
-from refactx.ingest.report import Clock, ProgressBars, Report
-from refactx.ingest.segment.builder import Learned
-from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
-from refactx.ingest.work import DEFAULT_RESOURCES, Resources, names_of, open_work_database, work_folder
+from refactx.ingest.report import ProgressBars, Report
+from refactx.ingest.work import Resources, names_of, open_work_database, work_folder
 from refactx.postgres.catalogue import knows_hubs, read_hubs
 from refactx.postgres.database import Database
+from refactx.postgres.entry import CatalogueEntry
 from refactx.postgres.locks import name_lock
-from refactx.postgres.writing import IndexHeader, changing, check_free, check_name, writing
+from refactx.postgres.writing import changing, check_free, check_name, writing
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.bulk import from_matrix, surviving
 from refactx.tree.codes import Offsets
@@ -33,32 +35,9 @@ from refactx.tree.tree import Tokens
 
 _CACHE_BYTES = 16 << 20  # each row is read once
 _PARTS = ("subject", "predicate", "object")
-_FILES = {
-    "units.parquet": "SELECT unit, text FROM units ORDER BY unit",
-    "facts.parquet": """
-        SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object FROM texts AS t
-        JOIN units AS s ON s.text = t.subject JOIN units AS p ON p.text = t.predicate JOIN units AS o ON o.text = t.object
-        ORDER BY ALL""",
-}
-_UNITS = """
-CREATE TABLE units AS SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEGER) AS unit, text FROM (
-    SELECT subject AS text FROM texts UNION SELECT predicate FROM texts UNION SELECT object FROM texts
-)
-"""
 
 
-def retokenise(
-    base: str,
-    database: Database,
-    *,
-    index: str,
-    tokenizer: FactTokenizer,
-    tokenizer_name: str,
-    work: Path,
-    replace: bool = False,
-    resources: Resources = DEFAULT_RESOURCES,
-    shape: Shape = DEFAULT_SHAPE,
-) -> IngestResult:
+def retokenise(base: str, database: Database, **options: Unpack[CopyOptions]) -> IngestResult:
     """Build an index for another tokenizer from the facts that a ready index, `base`, has.
 
     The result is that of an ingest of the same facts, with the trigger, the terminator and the names of `base`. The
@@ -72,78 +51,80 @@ def retokenise(
             were encoded.
         DatabaseError: PostgreSQL refused a statement (because its disk is full, say).
     """
-    check_name(index)
+    build = Build(**options)
+    check_name(build.index)
     with (
-        writing(database, index, work) as connection,
-        name_lock(connection, index),
+        writing(database, build.index, build.work) as connection,
+        name_lock(connection, build.index),
         changing(connection, database, base) as entry,
     ):
-        check_free(connection, index, replace)
-        clock, bars = Clock(), ProgressBars(resources.progress)
+        check_free(connection, build.index, build.replace)
         opened = Index(DatabaseSource(database, entry), cache_bytes=_CACHE_BYTES)
         if not opened.facts:
-            raise InputError(f"index {base!r} is empty, so {index!r} cannot be built from it: append facts to it first")
-        check_lossless(opened.tokenizer, opened.tokenizer_name)
-        check_lossless(tokenizer, tokenizer_name)
-        with work_folder(work, *names_of(connection), index, "kb") as folder:
-            with clock.step("read"), bars:
-                descriptions = _write_texts(opened, folder, resources, bars)
-            with clock.step("check"), bars:
-                encoder = _Encoder(knowledge=folder, trigger=opened.trigger, resources=resources, bars=bars)
-                _check_read_back(opened, encoder.encode("check", opened.tokenizer))
-            with clock.step("encode"), bars:
-                facts = encoder.encode("encoded", tokenizer)
-            count = len(facts)
-            known, hubs = entry.report, read_hubs(connection, entry.id)
-            report = Report(
-                facts=count,
-                claims=count - descriptions,
-                descriptions=descriptions,
-                derived=0,
-                lines_read=count,
-                kept=count,
-                notes=(f"read from index {base!r}",),
-                selection=known.get("selection", {}),
-                inverse_properties=known.get("inverse_properties", {}),
-                property_aliases=known.get("property_aliases", {}),
-                prompt=known.get("prompt", {}),
-                hubs=len(hubs) if knows_hubs(entry) else None,
+            raise InputError(
+                f"index {base!r} is empty, so {build.index!r} cannot be built from it: append facts to it first"
             )
+        check_lossless(opened.tokenizer, opened.tokenizer_name)
+        check_lossless(build.tokenizer, build.tokenizer_name)
+        with work_folder(build.work, *names_of(connection), build.index, "kb") as folder:
+            build = replace(build, work=folder, trigger=opened.trigger, terminator=opened.terminator)
+            facts, descriptions = _encode_again(opened, build)
+            hubs = read_hubs(connection, entry.id)
             return publish_index(
                 connection,
+                build,
                 facts,
-                Learned.of(facts),
-                report,
-                header=IndexHeader(
-                    name=index,
-                    tokenizer_name=tokenizer_name,
-                    tokenizer=tokenizer,
-                    trigger=opened.trigger,
-                    terminator=opened.terminator,
-                    source=entry.source,
-                ),
-                replace=replace,
-                work=folder,
-                shape=shape,
-                resources=resources,
-                clock=clock,
+                _report(entry, len(facts), descriptions, len(hubs) if knows_hubs(entry) else None),
+                sources=entry.source,
                 knowledge_base=entry.knowledge_base,
                 hubs=hubs,
             )
 
 
+def _encode_again(index: Index, build: Build) -> tuple[EncodedFacts, int]:
+    """Return the facts of an index for the tokenizer of a build, and how many are descriptions. Raises as `retokenise`."""
+    bars = build.bars()
+
+    def encode(name: str, tokenizer: FactTokenizer) -> EncodedFacts:
+        folder = build.work / name
+        folder.mkdir()
+        return encode_facts(
+            build.work, tokenizer, build.trigger, folder, resources=build.resources, advance=bars.advance
+        )
+
+    with build.clock.step("read"), bars:
+        descriptions = _write_texts(index, build.work, build.resources, bars)
+    with build.clock.step("check"), bars:
+        _check_read_back(index, encode("check", index.tokenizer))
+    with build.clock.step("encode"), bars:
+        return encode("encoded", build.tokenizer), descriptions
+
+
+def _report(base: CatalogueEntry, facts: int, descriptions: int, hubs: int | None) -> Report:
+    kept = ("selection", "inverse_properties", "property_aliases", "prompt")
+    return Report(
+        facts=facts,
+        claims=facts - descriptions,
+        descriptions=descriptions,
+        derived=0,
+        lines_read=facts,
+        kept=facts,
+        notes=(f"read from index {base.name!r}",),
+        hubs=hubs,
+        **{name: base.report.get(name, {}) for name in kept},
+    )
+
+
 def _write_texts(index: Index, folder: Path, resources: Resources, bars: ProgressBars) -> int:
     """Write the texts of all facts as a knowledge base without names; return how many facts are descriptions."""
     with open_work_database(folder, resources) as database:
-        database.execute("CREATE TABLE texts (subject VARCHAR, predicate VARCHAR, object VARCHAR)")
+        database.execute("CREATE TABLE stored (subject VARCHAR, predicate VARCHAR, object VARCHAR)")
         for tokens, offsets in _read_facts(index):
-            database.insert("texts", _decode_parts(index.tokenizer, tokens, offsets))
+            database.insert("stored", _decode_parts(index.tokenizer, tokens, offsets))
             bars.advance("read", len(offsets) - 1, index.facts)
-        database.execute(_UNITS)
-        for name, query in _FILES.items():
-            database.write_parquet(query, folder / name)
+        write_facts(database, "stored", folder)
         described = ", ".join(f"'{predicate}'" for predicate in DESCRIPTIONS)
-        return database.number(f"SELECT count(*) FROM texts WHERE predicate IN ({described})")
+        return database.number(f"SELECT count(*) FROM stored WHERE predicate IN ({described})")
 
 
 def _read_facts(index: Index) -> Iterator[tuple[Tokens, Offsets]]:
@@ -161,23 +142,6 @@ def _decode_parts(tokenizer: FactTokenizer, tokens: Tokens, offsets: Offsets) ->
     if not pc.all(pc.equal(pc.list_value_length(parts), 3)).as_py():
         raise _mismatch_error("a text does not have three parts")
     return pa.table({name: pc.list_element(parts, at) for at, name in enumerate(_PARTS)})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Encoder:
-    """An encoder of the facts of the knowledge base in a folder, for any tokenizer."""
-
-    knowledge: Path
-    trigger: str
-    resources: Resources
-    bars: ProgressBars
-
-    def encode(self, name: str, tokenizer: FactTokenizer) -> EncodedFacts:
-        folder = self.knowledge / name
-        folder.mkdir()
-        return encode_facts(
-            self.knowledge, tokenizer, self.trigger, folder, resources=self.resources, advance=self.bars.advance
-        )
 
 
 def _check_read_back(index: Index, again: EncodedFacts) -> None:

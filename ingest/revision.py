@@ -28,6 +28,7 @@ from refactx.fact import ALIAS_OF, counted, visible
 from refactx.index.index import Index
 from refactx.index.names import LITERAL_KINDS
 from refactx.ingest.encoding import decode_texts
+from refactx.ingest.knowledge.knowledge_base import write_facts
 from refactx.ingest.profile import ROW_OF
 from refactx.ingest.work import Resources, WorkDatabase, open_work_database
 from refactx.tree.bulk import from_matrix, surviving
@@ -97,14 +98,14 @@ class Revision:
 
     `removed`, `added`: the folders of facts, as those of a knowledge base; None if there are none. `names`: the folder of
     all names that the knowledge base has afterwards; None if the names that it has stay. `things`: how many things were
-    updated or forgotten, `new` of them were not there. `new_facts`: how many facts are in `added`; `same`: how many facts of
-    the sources are there already.
+    updated or forgotten as a whole, `new` of them were not there. `new_facts`: how many facts of the sources are in `added`
+    or, to be forgotten, in `removed`; `same`: how many are there already.
     """
 
-    removed: Path | None
-    added: Path | None
-    names: Path | None
-    things: int
+    removed: Path | None = None
+    added: Path | None = None
+    names: Path | None = None
+    things: int = 0
     new: int = 0
     new_facts: int = 0
     same: int = 0
@@ -198,7 +199,7 @@ class Reviser:
         database.table("still", _STILL_ROWS)
         if database.has_rows("still"):
             database.table("given", "FROM given EXCEPT FROM still")
-            _write_facts(database, "given", self._work)
+            write_facts(database, "given", self._work)
             for name in ("units.parquet", "facts.parquet"):
                 (self._work / name).replace(knowledge / name)
         return database.number("SELECT count(*) FROM still")
@@ -243,7 +244,7 @@ class Reviser:
             if name == "names":
                 self._write_names(folder)
             else:
-                _write_facts(database, name, folder)
+                write_facts(database, name, folder)
         return Revision(
             removed=folders.get("removed"),
             added=folders.get("added"),
@@ -310,17 +311,4 @@ def _read_given(database: WorkDatabase, knowledge: Path) -> None:
         "SELECT s.text AS subject, p.text AS predicate, o.text AS object FROM given_facts f"
         " JOIN given_units s ON s.unit = f.subject JOIN given_units p ON p.unit = f.predicate"
         " JOIN given_units o ON o.unit = f.object",
-    )
-
-
-def _write_facts(database: WorkDatabase, table: str, folder: Path) -> None:
-    """Write a table of facts as a knowledge base has them (`refactx.ingest.knowledge.knowledge_base`)."""
-    parts = " UNION ".join(f"SELECT {part} AS text FROM {table}" for part in ("subject", "predicate", "object"))
-    database.numbered("units", parts, "unit")
-    database.write_parquet("SELECT unit, text FROM units ORDER BY unit", folder / "units.parquet")
-    database.write_parquet(
-        f"SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object FROM {table} f"
-        " JOIN units s ON s.text = f.subject JOIN units p ON p.text = f.predicate JOIN units o ON o.text = f.object"
-        " ORDER BY ALL",
-        folder / "facts.parquet",
     )

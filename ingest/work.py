@@ -22,10 +22,7 @@ from numpy.typing import NDArray
 
 from refactx.entity_ids import SQL_MACROS
 from refactx.errors import IndexExistsError, InputError, RefactxError
-from refactx.postgres.database import Database
-from refactx.postgres.entry import CatalogueEntry
-from refactx.postgres.locks import Connection, name_lock
-from refactx.postgres.writing import changing, check_free, writing
+from refactx.postgres.locks import Connection
 
 if TYPE_CHECKING:
     import duckdb
@@ -77,34 +74,6 @@ def work_folder(parent: Path, *names: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(lock)
-
-
-@contextmanager
-def new_index(database: Database, index: str, work: Path, replace: bool) -> Iterator[tuple[Connection, Path]]:
-    """Hold the name of an index to be made, which must be free unless `replace` is set, with a folder below `work`.
-
-    Raises IndexExistsError if it is not free, or if another process is writing it.
-    """
-    with writing(database, index, work) as connection, name_lock(connection, index):
-        check_free(connection, index, replace)
-        with work_folder(work, *names_of(connection), index) as folder:
-            yield connection, folder
-
-
-@contextmanager
-def index_change(
-    database: Database, index: str, work: Path, action: str
-) -> Iterator[tuple[Connection, CatalogueEntry, Path]]:
-    """Hold an index for a change, with a folder below `work` that is of this action.
-
-    Raises IndexNotFoundError if there is no such index, IndexExistsError if another process is writing it.
-    """
-    with (
-        writing(database, index, work) as connection,
-        changing(connection, database, index) as entry,
-        work_folder(work, *names_of(connection), index, action) as folder,
-    ):
-        yield connection, entry, folder
 
 
 @dataclass(frozen=True, slots=True)

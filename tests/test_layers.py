@@ -52,6 +52,7 @@ INGEST_LAYERS = """
     revision     databases
     new_index    retokenisation  compaction    cluster
     publish
+    build
     knowledge    segment
     parsers      encoding
     work

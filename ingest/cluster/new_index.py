@@ -2,15 +2,15 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
-from dataclasses import replace as changed
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pyarrow import parquet
 
 from refactx.errors import InputError
 from refactx.index.open import database
+from refactx.ingest.build import Build, BuildOptions
 from refactx.ingest.cluster.facts import (
     ClusterFacts,
     CutTask,
@@ -27,16 +27,14 @@ from refactx.ingest.knowledge.knowledge_base import FILES, KnowledgeBase, join_t
 from refactx.ingest.parsers.formats import RDF_KINDS, LineAccount
 from refactx.ingest.profile import WIKIDATA, Profile
 from refactx.ingest.publish import IngestResult, hubs_of, name_rows, publish_index
-from refactx.ingest.report import Clock, Report
+from refactx.ingest.report import Report
 from refactx.ingest.segment.builder import Learned
-from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape, sample_ranges
+from refactx.ingest.segment.cutting import sample_ranges
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
-from refactx.ingest.work import DEFAULT_RESOURCES, Resources, names_of, new_index
+from refactx.ingest.work import names_of
 from refactx.models import load_tokenizer
 from refactx.paths import WORK, refactx_home
 from refactx.postgres.database import Database
-from refactx.postgres.writing import IndexHeader, check_name
-from refactx.tokenizer import FactTokenizer
 
 _ON_CLUSTER = ("units.parquet", "facts.parquet")
 """The files of a knowledge base that stay tables of the cluster, which sorts none of them."""
@@ -44,59 +42,32 @@ _ORDERS = {"names.parquet": ["name"], "ids.parquet": ["entity"], "hubs.parquet":
 
 
 def build_index(
-    spark: Any,
-    sources: Sequence[str],
-    database: Database,
-    *,
-    index: str,
-    tokenizer: FactTokenizer,
-    tokenizer_name: str,
-    cluster_work: str,
-    work: Path,
-    selection: Selection = DEFAULT_SELECTION,
-    strict: bool = False,
-    replace: bool = False,
-    trigger: str = "Fact:",
-    terminator: str = " .",
-    resources: Resources = DEFAULT_RESOURCES,
-    shape: Shape = DEFAULT_SHAPE,
+    spark: Any, sources: Sequence[str], database: Database, *, cluster_work: str, **options: Unpack[BuildOptions]
 ) -> IngestResult:
     """Build an index on a cluster: the same rows, names and account as `refactx.ingest.ingest` on one machine.
 
     `work`: a folder at the driver. `resources`: threads of the driver, and whether to show progress. The rest, and what
     it raises, is as in `refactx.ingest.cluster.ingest` and `refactx.ingest.ingest`.
     """
-    check_name(index)
-    tokenizer.check_text()
-    with cluster_errors(), new_index(database, index, work, replace) as (connection, folder):
+    build = Build(**options)
+    build.tokenizer.check_text()
+    with cluster_errors(), build.new_index(database) as (connection, held):
         files = files_of(spark, sources)
-        selection = _of_wikidata(files, selection)
-        clock = Clock()
-        stages = _Stages(spark, cluster_work, files, selection, strict, (*names_of(connection), index))
-        knowledge = stages.knowledge_base(clock, folder)
-        facts = stages.facts(clock, tokenizer, trigger)
-        check_any_left(tokenizer, len(facts))
+        build = replace(held, selection=_of_wikidata(files, build))
+        stages = _Stages(spark, cluster_work, files, build, (*names_of(connection), build.index))
+        knowledge = stages.knowledge_base()
+        facts = stages.facts()
+        check_any_left(build.tokenizer, len(facts))
         facts.keep(sample_ranges(len(facts)))
-        task = CutTask(packing=(learned := Learned.of(facts)).packing, shape=shape)
+        task = CutTask(packing=(learned := Learned.of(facts)).packing, shape=build.shape)
         result = publish_index(
             connection,
+            build,
             facts,
-            learned,
             knowledge.report.without_changed(len(facts)),
-            cut=pieces_of(cut_rows(spark, stages.cut(clock, facts, task)), facts, task),
-            header=IndexHeader(
-                name=index,
-                tokenizer_name=tokenizer_name,
-                tokenizer=tokenizer,
-                trigger=trigger,
-                terminator=terminator,
-                source=tuple(file.name for file in files),
-            ),
-            replace=replace,
-            work=folder,
-            shape=shape,
-            resources=resources,
-            clock=clock,
+            sources=tuple(file.name for file in files),
+            learned=learned,
+            cut=pieces_of(cut_rows(spark, stages.cut(facts, task)), facts, task),
             names=lambda: name_rows(knowledge.folder),
             hubs=hubs_of(knowledge),
         )
@@ -104,15 +75,19 @@ def build_index(
         return result
 
 
-def _of_wikidata(files: Sequence[ClusterFile], selection: Selection) -> Selection:
-    """Return the selection with Wikidata's profile, if a file is RDF. Raises InputError for another profile."""
+def _of_wikidata(files: Sequence[ClusterFile], build: Build) -> Selection:
+    """Return the selection with Wikidata's profile, if a file is RDF. Raises InputError for what a cluster does not read:
+    another profile, and dumps of Wikipedia."""
+    selection = build.selection
+    if build.wikipedia is not None:
+        raise InputError("a cluster reads no dumps of Wikipedia: ingest on one machine, without --cluster")
     if selection.profile is not None and selection.profile.name != WIKIDATA:
         raise InputError(
             f"a cluster reads only Wikidata's RDF and lines of facts, not graphs of the profile {selection.profile.name}: "
             "ingest on one machine, without --cluster"
         )
     if any(file.format in RDF_KINDS for file in files):
-        return changed(selection, profile=Profile(name=WIKIDATA))
+        return replace(selection, profile=Profile(name=WIKIDATA))
     return selection
 
 
@@ -120,36 +95,31 @@ class _Stages:
     """The stages of one index in the cluster's storage."""
 
     def __init__(
-        self,
-        spark: Any,
-        cluster_work: str,
-        files: tuple[ClusterFile, ...],
-        selection: Selection,
-        strict: bool,
-        names: tuple[str, ...],
+        self, spark: Any, cluster_work: str, files: tuple[ClusterFile, ...], build: Build, names: tuple[str, ...]
     ) -> None:
         digest = hashlib.sha256("\0".join(names).encode()).hexdigest()
-        self._spark, self._files, self._selection, self._strict = spark, files, selection, strict
+        self._spark, self._files, self._build = spark, files, build
         self._folder = f"{cluster_work.rstrip('/')}/refactx-{digest[:16]}"
-        identity = {"files": [file.identity() for file in files], "selection": selection.to_json(), "strict": strict}
+        options = {"selection": build.selection.to_json(), "strict": build.strict}
+        identity = {"files": [file.identity() for file in files], **options}
         self._stages = Stages(spark, self._folder, identity)
 
-    def knowledge_base(self, clock: Clock, folder: Path) -> KnowledgeBase:
+    def knowledge_base(self) -> KnowledgeBase:
         """Read and join; units and facts become views, and the rest a folder of files here."""
-        staged = f"{self._folder}/read"
-        with clock.step("read"):
+        staged, build = f"{self._folder}/read", self._build
+        with build.clock.step("read"):
 
             def read(place: str) -> dict[str, Any]:
-                account = read_lines(self._spark, self._files, self._selection, strict=self._strict, folder=place)
+                account = read_lines(self._spark, self._files, build.selection, strict=build.strict, folder=place)
                 return account.to_json()
 
             lines = self._stages.run("read", read)
-        with clock.step("join"):
+        with build.clock.step("join"):
 
             def join(place: str) -> dict[str, Any]:
                 tables = ClusterTables(self._spark, f"{place}-tables")
                 view_staged(self._spark, tables, staged)
-                report = join_tables(tables, LineAccount.from_json(lines), self._selection)
+                report = join_tables(tables, LineAccount.from_json(lines), build.selection)
                 for name, query in FILES.items():
                     order = query if name not in _ON_CLUSTER else query.partition(" ORDER BY")[0]
                     self._spark.sql(expand(order)).write.mode("overwrite").parquet(f"{place}/{name}")
@@ -162,26 +132,28 @@ class _Stages:
                 if name in _ON_CLUSTER:
                     table.createOrReplaceTempView(name.removesuffix(".parquet"))
                 else:
-                    _download(table, name, folder)
-        return KnowledgeBase(folder, Report.from_json(report))
+                    _download(table, name, build.work)
+        return KnowledgeBase(build.work, Report.from_json(report))
 
-    def facts(self, clock: Clock, tokenizer: FactTokenizer, trigger: str) -> ClusterFacts:
+    def facts(self) -> ClusterFacts:
+        tokenizer, trigger = self._build.tokenizer, self._build.trigger
+
         def encode(place: str) -> dict[str, Any]:
             facts = encode_facts(self._spark, tokenizer, trigger, place)
             return {"tokens": count_tokens(self._spark, facts)}
 
-        with clock.step("encode"):
+        with self._build.clock.step("encode"):
             tokens = self._stages.run("encode", encode, tokenizer=tokenizer.fingerprint, trigger=trigger)["tokens"]
             return ClusterFacts(self._spark, open_sorted(self._spark, "ids", f"{self._folder}/encode"), tokens)
 
-    def cut(self, clock: Clock, facts: ClusterFacts, task: CutTask) -> str:
+    def cut(self, facts: ClusterFacts, task: CutTask) -> str:
         """Cut the facts, and return the folder of what tasks wrote."""
 
         def cut(place: str) -> dict[str, Any]:
             cut_runs(self._spark, facts.parts, task, place)
             return {}
 
-        with clock.step("cut"):
+        with self._build.clock.step("cut"):
             self._stages.run("cut", cut, shape=asdict(task.shape))
         return f"{self._folder}/cut"
 

@@ -97,7 +97,7 @@ def join(
     Raises InputError if there is no fact and no `known`, RefactxError if DuckDB cannot continue, since the disk is full or
     `resources.memory` is too small.
     """
-    _make(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     with (
         open_work_database(folder, resources) as database,
         progress_bar("joining names and facts", STEPS + len(FILES) + 1, shown=resources.progress) as bar,
@@ -106,7 +106,7 @@ def join(
             database.view_parquet(table, staged / f"{table}.parquet")
         properties = known.other_properties() if known is not None and database.has_rows("ids") else ()
         graph = shape_graph(database, selection.profile, properties)
-        report = join_tables(database, lines, selection, known, bar.update, graph)
+        report = join_tables(database, lines, selection, known=known, step=bar.update, graph=graph)
         files = dict(FILES)
         if known is not None and known.updates:
             files["things.parquet"] = THINGS.format(label=LABEL, title=TITLE, first_other=FIRST_OTHER)
@@ -124,6 +124,7 @@ def join_tables(
     database: Tables,
     lines: LineAccount,
     selection: Selection,
+    *,
     known: KnownNames | None = None,
     step: Callable[[], object] = lambda: None,
     graph: GraphShape = NO_GRAPH,
@@ -143,12 +144,17 @@ def join_tables(
     return report
 
 
-def _make(folder: Path) -> None:
-    """Make the folder if it is missing. Raise InputError if that fails."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make folder {folder}: {error.strerror}: give another folder") from None
+def write_facts(database: WorkDatabase, table: str, folder: Path) -> None:
+    """Write a table of facts (`subject, predicate, object`) as a knowledge base has them: the files of units and of facts."""
+    parts = " UNION ".join(f"SELECT {part} AS text FROM {table}" for part in ("subject", "predicate", "object"))
+    database.numbered("units", parts, "unit")
+    database.write_parquet("SELECT unit, text FROM units ORDER BY unit", folder / "units.parquet")
+    database.write_parquet(
+        f"SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object FROM {table} f"
+        " JOIN units s ON s.text = f.subject JOIN units p ON p.text = f.predicate JOIN units o ON o.text = f.object"
+        " ORDER BY ALL",
+        folder / "facts.parquet",
+    )
 
 
 def _report(

@@ -246,7 +246,11 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
     if not database.has_rows("ids"):
         return NO_GRAPH
     database.table("found", "SELECT DISTINCT entity, id FROM ids")
-    _check_numbers(database)
+    if same := database.rows("SELECT min(id), max(id) FROM found GROUP BY entity HAVING count(*) > 1 LIMIT 1"):
+        one, other = same[0]
+        raise InputError(
+            f"{one} and {other} have the same number, which happens once in 10^18 pairs: give one of them another IRI"
+        )
     numbers = pa.table({"entity": pa.array(list(known_properties), pa.int64())})
     database.table_of("known_properties", numbers)
     database.table("blanks", _BLANKS)
@@ -286,15 +290,6 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
         "ELSE (SELECT any_value(e.id) FROM entities e WHERE e.entity = number) END"
     )
     return _account(database, before, (axioms, nested), given)
-
-
-def _check_numbers(database: WorkDatabase) -> None:
-    same = database.rows("SELECT min(id), max(id) FROM found GROUP BY entity HAVING count(*) > 1 LIMIT 1")
-    if same:
-        one, other = same[0]
-        raise InputError(
-            f"{one} and {other} have the same number, which happens once in 10^18 pairs: give one of them another IRI"
-        )
 
 
 def _shape(database: WorkDatabase, keep: bool) -> tuple[int, int]:

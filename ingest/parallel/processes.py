@@ -143,7 +143,9 @@ class Process:
             self._setup = b""
             pickle.dump((item, None if seconds is None else seconds + ALONE), given, pickle.HIGHEST_PROTOCOL)
             given.flush()
-            if seconds is not None and not _is_ready(found.fileno(), seconds):
+            poll = select.poll()
+            poll.register(found.fileno(), select.POLLIN)  # something to read, or the end
+            if seconds is not None and not poll.poll(seconds * 1000):
                 raise TimeoutError
             is_right, result = pickle.load(found)  # noqa: S301 (the other end of the pipe is a child)
         except (BrokenPipeError, EOFError, pickle.UnpicklingError) as error:
@@ -153,10 +155,3 @@ class Process:
         if is_right:
             return result
         raise result
-
-
-def _is_ready(file: int, seconds: float) -> bool:
-    """Return whether a file has something to read, or has ended, within some seconds."""
-    poll = select.poll()
-    poll.register(file, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))

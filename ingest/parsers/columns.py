@@ -203,8 +203,8 @@ def _proposed_subject(source: Source, header: Header) -> tuple[str, str]:
     all differ. One that is called a name comes first, then one of text."""
     columns: list[list[str]] = []
     with suppress(InputError):  # what is refused is the header
-        places = range(len(header.names))
-        next(read_rows(source, header, places, partial(_keep_cells, columns), lambda _: None), None)
+        first = next(clean_columns(source, header, range(len(header.names))), [])
+        columns = [one.to_pylist() for one in first]
     found: list[tuple[int, str]] = []
     for name, cells in zip(header.names, columns, strict=False):
         if name and all(cells) and len(set(cells)) == len(cells):
@@ -216,9 +216,16 @@ def _proposed_subject(source: Source, header: Header) -> tuple[str, str]:
     return best, " (its cells differ, and none is empty)"
 
 
-def _keep_cells(columns: list[list[str]], texts: list[pa.Array], _: Callable[[int], int]) -> Parsed:
-    columns += [clean_parts(one).to_pylist() for one in texts]
-    return Parsed(lines=len(texts[0]))
+def clean_columns(source: Source, header: Header, places: Sequence[int]) -> Iterator[list[pa.Array]]:
+    """Yield the cells of some columns of a table, clean, a block of rows at a time. Raises as `read_rows`."""
+    found: list[list[pa.Array]] = []
+
+    def keep(texts: list[pa.Array], _: object) -> Parsed:
+        found.append([clean_parts(one) for one in texts])
+        return Parsed(lines=len(texts[0]))
+
+    for _ in read_rows(source, header, places, keep, lambda _: None):
+        yield found.pop()
 
 
 def shown_names(names: Sequence[str]) -> str:

@@ -27,6 +27,7 @@ from refactx.ingest.parsers.parsed import (
     SCHEMAS,
     IdNumbers,
     Parsed,
+    claims_of,
     clean_texts,
 )
 from refactx.ingest.parsers.values import format_literal, language_rank, value_kind
@@ -157,7 +158,7 @@ class _GraphRows:
         about_term = pc.equal(triples.subjects, TRIPLE_TERM).to_numpy(zero_copy_only=False)
         is_term = pc.equal(triples.objects, TRIPLE_TERM).to_numpy(zero_copy_only=False)
         kept = ~(about_term | is_term)
-        self._drop_count(int(np.count_nonzero(~kept)), _TERM)
+        self._dropped[_TERM] += int(np.count_nonzero(~kept))
         of_type = np.array([predicate == TYPE for predicate in triples.predicates], np.bool_)[triples.predicate]
         typed = np.flatnonzero(of_type & kept)
         classes = triples.objects.take(pa.array(typed)).dictionary_encode()
@@ -166,7 +167,7 @@ class _GraphRows:
             if reason is not None:
                 rows = typed[classes.indices.to_numpy() == code]
                 kept[rows] = False
-                self._drop_count(len(rows), reason)
+                self._dropped[reason] += len(rows)
         rest = triples.take(np.flatnonzero(kept))
         self._add_claims(rest, self._numbers.of(self._scoped(rest.objects)), None, None)
 
@@ -177,7 +178,7 @@ class _GraphRows:
             if not len(rows.suffix):
                 continue
             if language is not None and language_rank(language, self._selection.languages) is None:
-                self._drop_count(len(rows.suffix), "other language")
+                self._dropped["other language"] += len(rows.suffix)
                 continue
             distinct = rows.objects.dictionary_encode()
             if language is None and datatype is not None:
@@ -186,9 +187,9 @@ class _GraphRows:
             else:
                 texts = clean_texts(distinct.dictionary, clean_part)
             written = texts.take(distinct.indices)
-            self._drop_count(pc.sum(pc.is_null(written)).as_py() or 0, "unknown datatype value")
+            self._dropped["unknown datatype value"] += pc.sum(pc.is_null(written)).as_py() or 0
             empty = pc.equal(pc.binary_length(written), 0)
-            self._drop_count(pc.sum(empty).as_py() or 0, "empty part")
+            self._dropped["empty part"] += pc.sum(empty).as_py() or 0
             kept = np.flatnonzero(pc.fill_null(pc.invert(empty), False).to_numpy(zero_copy_only=False))
             self._add_claims(rows.take(kept), None, written.take(pa.array(kept)), value_kind(language, datatype))
 
@@ -203,15 +204,15 @@ class _GraphRows:
         ]
         rank = np.array(ranks, np.int64)[triples.suffix]
         is_name = np.array([name in ("given name", "family name") for name in names], np.bool_)[triples.predicate]
-        self._drop_count(int(np.count_nonzero((rank < 0) & ~is_name)), "other language")
+        self._dropped["other language"] += int(np.count_nonzero((rank < 0) & ~is_name))
         rank = np.where(rank < 0, rank, rank * _PLACES + np.array(places)[triples.predicate])
         unwanted = np.array([name == "other name" and not self._selection.aliases for name in names], np.bool_)
-        self._drop_count(int(np.count_nonzero(unwanted[triples.predicate] & (rank >= 0))), "alias")
+        self._dropped["alias"] += int(np.count_nonzero(unwanted[triples.predicate] & (rank >= 0)))
         kept = np.flatnonzero((rank >= 0) & ~unwanted[triples.predicate])
         rows, rank, is_name = triples.take(kept), rank[kept], is_name[kept]
         texts = clean_texts(rows.objects, clean_part)
         is_empty = pc.equal(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
-        self._drop_count(int(np.count_nonzero(is_empty & ~is_name)), "empty part")
+        self._dropped["empty part"] += int(np.count_nonzero(is_empty & ~is_name))
         filled = np.flatnonzero(~is_empty)
         kinds = np.array([_TERMS.get(name, 0) for name in names], np.uint8)[rows.predicate[filled]]
         columns = [
@@ -225,16 +226,9 @@ class _GraphRows:
     def _add_claims(
         self, triples: _TripleColumns, objects: pa.Array | None, texts: pa.Array | None, kind: int | None
     ) -> None:
-        count = len(triples.predicate)
         properties = self._numbers.of(pa.array(triples.predicates, _TEXT)).to_numpy()
-        columns = [
-            self._entities(triples),
-            pa.array(properties[triples.predicate]),
-            pa.nulls(count, pa.int64()) if objects is None else objects,
-            pa.nulls(count, _TEXT) if texts is None else texts,
-            pa.nulls(count, pa.uint8()) if kind is None else pa.array(np.full(count, kind, np.uint8)),
-        ]
-        self._claims.append(pa.table(columns, schema=SCHEMAS["claims"]))
+        of_rows = pa.array(properties[triples.predicate])
+        self._claims.append(claims_of(self._entities(triples), of_rows, objects, texts, kind))
 
     def _entities(self, triples: _TripleColumns) -> pa.Array:
         return self._numbers.of(self._scoped(triples.subjects))
@@ -246,7 +240,3 @@ class _GraphRows:
             return nodes
         scope, end = pa.scalar(self._scope, _TEXT), pa.scalar("", _TEXT)
         return pc.if_else(blank, pc.binary_join_element_wise(scope, pc.utf8_slice_codeunits(nodes, 2), end), nodes)
-
-    def _drop_count(self, count: int, reason: str) -> None:
-        if count:
-            self._dropped[reason] += count

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from refactx.errors import InputError
 from refactx.fact import clean_part, counted, visible
 from refactx.ingest.parsers.columns import (
+    clean_columns,
     column_of,
     key_column,
     lists_of,
@@ -27,9 +28,8 @@ from refactx.ingest.parsers.columns import (
     shown_names,
     wanted_columns,
 )
-from refactx.ingest.parsers.parsed import Parsed, clean_parts
 from refactx.ingest.parsers.records import json_blocks, json_text, names_of_thing, whole_numbers
-from refactx.ingest.parsers.tables import BETWEEN, Header, read_header, read_rows
+from refactx.ingest.parsers.tables import BETWEEN, Header, read_header
 from refactx.ingest.profile import in_words
 from refactx.ingest.selection import TableOptions
 from refactx.ingest.sources import BatchSource, Source
@@ -128,7 +128,7 @@ class _Table:
         for source, header, _ in self.parts:
             if not source.reads_once:
                 names = [self.names[at] for at in places]
-                yield from _fields(source, names) if header is None else _columns(source, header, places)
+                yield from _fields(source, names) if header is None else clean_columns(source, header, places)
 
     def column(self, at: int) -> pa.ChunkedArray:
         """Return the cells of a column, "" for an empty one."""
@@ -180,17 +180,6 @@ def _fields(source: Source, names: Sequence[str]) -> Iterator[list[pa.Array]]:
 
 def _text_of(value: object) -> str:
     return "" if isinstance(value, list | dict) else clean_part(json_text(value))
-
-
-def _columns(source: Source, header: Header, places: Sequence[int]) -> Iterator[list[pa.Array]]:
-    found: list[list[pa.Array]] = []
-
-    def keep(texts: list[pa.Array], _: object) -> Parsed:
-        found.append([clean_parts(one) for one in texts])
-        return Parsed(lines=len(texts[0]))
-
-    for _ in read_rows(source, header, places, keep, lambda _: None):
-        yield found.pop()
 
 
 class _Joins:
@@ -284,7 +273,8 @@ class _Joins:
             says_so = _OWN_LINK.fullmatch(label) is not None or (
                 _is_named_after(name, table.name) and name.casefold() not in _named_after(table.name)
             )
-            if says_so or (table.key is not None and _has_codes(table, table.key)):
+            # Other columns do not have codes by chance, as they have numbers.
+            if says_so or (table.key is not None and all(map(_CODE.fullmatch, table.cells(table.key).to_pylist()))):
                 able = (key for key in [*ids, table.subject] if key != at and table.is_key(key))
                 any(self._add_fitting(table, at, table, key, tells=says_so and key in ids) for key in able)
 
@@ -408,8 +398,3 @@ def _ids_of(table: "_Table") -> list[int]:
         for at, name in enumerate(table.names)
         if at != table.subject and (name.casefold() in named or _ID_WORD.fullmatch(in_words(name).casefold()))
     ]
-
-
-def _has_codes(table: "_Table", key: int) -> bool:
-    """Return whether all keys are codes, which other columns do not have by chance as they have numbers."""
-    return all(_CODE.fullmatch(cell) for cell in table.cells(key).to_pylist())

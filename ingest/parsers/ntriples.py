@@ -374,14 +374,15 @@ def common_statements(lines: BlockLines) -> Statements:
     rows = rows[odd[last_quote[rows]] - odd[first[rows] + 3] > 0]
     good[rows] &= _matches(texts_at(buffer, object_span[rows]), _ESCAPED_TEXT)
 
-    codes, texts = _distinct(texts_at(buffer, np.stack([subject_end + 2, predicate_end + 1], 1)))
-    matches = [_PREDICATE.fullmatch(text) for text in texts]
-    good &= np.array([match is not None for match in matches], np.bool_)[codes]
-    suffix = np.full(len(keep), -1, np.int32)
-    rows = np.flatnonzero(is_literal)
-    suffix[rows], endings = _distinct(texts_at(buffer, np.stack([object_end[rows], end[rows] - 2], 1)))
-    suffix_matches = [_SUFFIX.fullmatch(text) for text in endings]
-    good[rows] &= np.array([match is not None for match in suffix_matches], np.bool_)[suffix[rows]]
+    codes, predicates, found = _read_distinct(
+        texts_at(buffer, np.stack([subject_end + 2, predicate_end + 1], 1)), _PREDICATE
+    )
+    good &= found
+    suffix, rows = np.full(len(keep), -1, np.int32), np.flatnonzero(is_literal)
+    suffix[rows], suffixes, found = _read_distinct(
+        texts_at(buffer, np.stack([object_end[rows], end[rows] - 2], 1)), _SUFFIX
+    )
+    good[rows] &= found
 
     chosen, inside = np.flatnonzero(good), np.array([1, -1])
     return Statements(
@@ -392,8 +393,8 @@ def common_statements(lines: BlockLines) -> Statements:
         suffix=suffix[chosen],
         subject_span=subject_span[chosen] + inside,
         object_span=object_span[chosen] + inside,
-        predicates=[match[1] if match else "" for match in matches],
-        suffixes=[(match[1], match[2]) if match else (None, None) for match in suffix_matches],
+        predicates=[match[1] if match else "" for match in predicates],
+        suffixes=[(match[1], match[2]) if match else (None, None) for match in suffixes],
         buffer=buffer,
         decode=unescape,
     )
@@ -458,7 +459,11 @@ def _matches(texts: pa.Array, pattern: str) -> Mask:
     return found
 
 
-def _distinct(texts: pa.Array) -> tuple[NDArray[np.int32], list[str]]:
-    """Return which of the distinct texts each text is, and the distinct texts."""
+def _read_distinct(
+    texts: pa.Array, pattern: re.Pattern[str]
+) -> tuple[NDArray[np.int32], list[re.Match[str] | None], Mask]:
+    """Return which of the distinct texts each text is, the matches of the distinct texts, and whether each text has one."""
     encoded = texts.dictionary_encode()
-    return encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
+    matches = [pattern.fullmatch(text) for text in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.to_numpy()
+    return codes, matches, np.array([match is not None for match in matches], np.bool_)[codes]

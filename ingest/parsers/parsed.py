@@ -180,6 +180,27 @@ def table_of(name: str, rows: Sequence[tuple[Any, ...]], entity: pa.DataType | N
     return pa.table([pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)], names=schema.names)
 
 
+def claims_of(
+    subjects: pa.Array, properties: Any, objects: pa.Array | None, texts: pa.Array | None = None, kinds: Any = None
+) -> pa.Table:
+    """Return n rows of `claims`, about entities (`objects`) or `texts` with their `kinds`: an array of n, or one for all."""
+    count, schema = len(subjects), SCHEMAS["claims"]
+    columns: list[Any] = [subjects, properties, objects, texts, kinds]
+    for at, (column, field_) in enumerate(zip(columns, schema, strict=True)):
+        if column is None:
+            columns[at] = pa.nulls(count, field_.type)
+        elif isinstance(column, int):
+            columns[at] = pa.repeat(pa.scalar(column, field_.type), count)
+    return pa.table(columns, schema=schema)
+
+
+def terms_of(entities: Any, kind: int, texts: pa.Array) -> pa.Table:
+    """Return texts about entities as rows of `terms` of one kind, all of the best rank."""
+    numbers = pa.array(entities, pa.int64())
+    kinds, ranks = (pa.repeat(pa.scalar(value, pa.uint8()), len(texts)) for value in (kind, 0))
+    return pa.table([numbers, kinds, ranks, texts], schema=SCHEMAS["terms"])
+
+
 def cast_rows(name: str, rows: pa.Table) -> pa.Table:
     """Return rows for a table in exactly the columns of `SCHEMAS`; their entities may be numbers or ids as text.
 

@@ -42,12 +42,14 @@ from refactx.ingest.parsers.parsed import (
     START,
     IdNumbers,
     Parsed,
+    claims_of,
     clean_parts,
     cut_parts,
     decode_lines,
     facts_of_columns,
     fault,
     table_of,
+    terms_of,
     utf8_blocks,
     without_invalid,
 )
@@ -135,24 +137,17 @@ def edges_of_columns(texts: list[pa.Array], row_number: Callable[[int], int]) ->
     """Return three columns of text as claims about entities, whose ids are the texts."""
     result = facts_of_columns(texts, row_number)
     facts = result.tables.pop("ready")
-    numbers, length = IdNumbers(), len(facts)
+    numbers = IdNumbers()
     subject, predicate, object_ = (numbers.of(pa.chunked_array(facts[name]).combine_chunks()) for name in COLUMNS)
-    columns = [subject, predicate, object_, pa.nulls(length, _TEXT), pa.nulls(length, pa.uint8())]
-    result.tables["claims"] = pa.table(columns, schema=SCHEMAS["claims"])
+    result.tables["claims"] = claims_of(subject, predicate, object_)
     own = {text: text for name in ("subject", "object") for text in facts[name].unique().to_pylist()}
     own |= {text: predicate_label(text) for text in facts["predicate"].unique().to_pylist() if text not in own}
     names = [(other_number(id_), name) for id_, name in own.items() if name and not re.match(r"https?://\S+$", id_)]
-    result.tables["terms"] = _terms(
+    result.tables["terms"] = terms_of(
         [number for number, _ in names], OWN_NAME, pa.array([name for _, name in names], _TEXT)
     )
     result.tables["ids"] = numbers.table()
     return result
-
-
-def _terms(entities: Any, kind: int, texts: pa.Array) -> pa.Table:
-    numbers = entities if isinstance(entities, pa.Array) else pa.array(entities, pa.int64())
-    kinds, ranks = (pa.array(np.full(len(numbers), value, np.uint8)) for value in (kind, 0))
-    return pa.table([numbers, kinds, ranks, texts], schema=SCHEMAS["terms"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,9 +196,9 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
     entities = numbers.of(_prefixed(keys, plan.prefix))
     rows = _PlanRows(plan, keeps_aliases, entities, result)
     if plan.subject is not None:
-        rows.add_terms(LABEL, np.arange(len(names)), names)
+        rows.addterms_of(LABEL, np.arange(len(names)), names)
     distinct = pc.unique(keys)
-    rows.terms.append(_terms(numbers.of(_prefixed(distinct, plan.prefix)), OWN_NAME, distinct))
+    rows.terms.append(terms_of(numbers.of(_prefixed(distinct, plan.prefix)), OWN_NAME, distinct))
     for at, column in enumerate(texts):
         rows.add(at, column)
     if plan.row_of:
@@ -291,15 +286,15 @@ class _PlanRows:
             return
         places, values = _values(column, plan.lists.get(at))
         filled = pc.not_equal(values, "").to_numpy(zero_copy_only=False)
-        self._drop("empty cell", int(np.count_nonzero(~filled)))
+        self._result.dropped["empty cell"] += int(np.count_nonzero(~filled))
         places, values = places[filled], values.filter(pa.array(filled))
         if at in plan.descriptions:
-            self.add_terms(DESCRIPTION, places, values)
+            self.addterms_of(DESCRIPTION, places, values)
         elif at in plan.aliases:
             if self._keeps_aliases:
-                self.add_terms(OTHER_NAME, places, values)
+                self.addterms_of(OTHER_NAME, places, values)
             else:
-                self._drop("alias", len(values))
+                self._result.dropped["alias"] += len(values)
         elif at == plan.classes:
             self.add_classes(places, values)
         elif at in plan.keys:
@@ -307,17 +302,17 @@ class _PlanRows:
             self._add_claims(plan.predicates[at], places, objects, None, plan.links.get(at))
         elif at == plan.id:
             is_code = np.array([not text.isdigit() for text in values.to_pylist()], np.bool_)
-            self._drop("key", int(np.count_nonzero(~is_code)))
+            self._result.dropped["key"] += int(np.count_nonzero(~is_code))
             self._add_claims(plan.predicates[at], places[is_code], None, values.filter(pa.array(is_code)))
         else:
             self._add_claims(plan.predicates[at], places, None, values)
 
-    def add_terms(self, kind: int, places: np.ndarray[Any, Any], texts: pa.Array) -> None:
+    def addterms_of(self, kind: int, places: np.ndarray[Any, Any], texts: pa.Array) -> None:
         """Add texts about the rows at some places; an empty one is dropped."""
         filled = pc.not_equal(texts, "")
-        self._drop("empty cell", len(texts) - (pc.sum(filled).as_py() or 0))
+        self._result.dropped["empty cell"] += len(texts) - (pc.sum(filled).as_py() or 0)
         kept = places[filled.to_numpy(zero_copy_only=False)]
-        self.terms.append(_terms(self._entities.take(pa.array(kept)), kind, texts.filter(filled)))
+        self.terms.append(terms_of(self._entities.take(pa.array(kept)), kind, texts.filter(filled)))
         self.said += len(kept)
 
     def add_classes(self, places: np.ndarray[Any, Any], classes: pa.Array, predicate: str = TYPE) -> None:
@@ -332,7 +327,7 @@ class _PlanRows:
         ids = [pa.array(self._ids, pa.int64()), pa.array(self._ids.values(), _TEXT)]
         return {
             "claims": pa.concat_tables([SCHEMAS["claims"].empty_table(), *self._claims]),
-            "terms": pa.concat_tables([*self.terms, _terms(list(self._own), OWN_NAME, own)]),
+            "terms": pa.concat_tables([*self.terms, terms_of(list(self._own), OWN_NAME, own)]),
             "ids": pa.table(ids, schema=SCHEMAS["ids"]),
         }
 
@@ -350,23 +345,12 @@ class _PlanRows:
         self._ids[number] = predicate
         if name := label or predicate_label(predicate):
             self._own[number] = name
-        kinds = pa.nulls(count, pa.uint8())
+        kinds = None
         if texts is not None:
             distinct = texts.dictionary_encode()
             of_kind = [kind_of_text(text) for text in distinct.dictionary.to_pylist()]
             kinds = pa.array(of_kind, pa.uint8()).take(distinct.indices)
-        columns = [
-            self._entities.take(pa.array(places)),
-            pa.array(np.full(count, number, np.int64)),
-            pa.nulls(count, pa.int64()) if objects is None else objects,
-            pa.nulls(count, _TEXT) if texts is None else texts,
-            kinds,
-        ]
-        self._claims.append(pa.table(columns, schema=SCHEMAS["claims"]))
-
-    def _drop(self, reason: str, count: int) -> None:
-        if count:
-            self._result.dropped[reason] += count
+        self._claims.append(claims_of(self._entities.take(pa.array(places)), number, objects, texts, kinds))
 
 
 def _values(column: pa.Array, delimiter: str | None) -> tuple[np.ndarray[Any, Any], pa.Array]:

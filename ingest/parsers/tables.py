@@ -56,18 +56,11 @@ _DELIMITERS = (",", ";", "\t", "|")
 
 
 def parse_csv(
-    source: Source,
-    *,
-    delimiter: str,
-    width: int,
-    positions: Sequence[int],
-    header_rows: int,
-    comment: str | None = None,
-    make: RowParser,
-    advance: Callable[[int], object],
+    source: Source, header: "Header", positions: Sequence[int], make: RowParser, advance: Callable[[int], object]
 ) -> Iterator[Parsed]:
-    """Yield what `make` does of the rows of a CSV file of `width` columns, given the columns at `positions`. Lines that begin
-    with `comment` are dropped."""
+    """Yield what `make` does of the rows of a CSV file, given the columns at `positions`. Lines that begin with
+    `header.comment` are dropped."""
+    delimiter, header_rows, width = header.delimiter, header.header_rows, len(header.names)
     skipped: list[arrow_csv.InvalidRow] = []  # since the last block
     before: list[int] = []  # for each skipped row, how many well-formed rows are before it
 
@@ -80,7 +73,7 @@ def parse_csv(
     wanted = [columns[at] for at in positions]
     end = delimiter.encode().join([_END.encode()] * width)
     good, ended = 0, False
-    comments = None if comment is None else Comments(comment, delimiter)
+    comments = None if header.comment is None else Comments(header.comment, delimiter)
     with BlockStream(_readable_blocks(source, advance, delimiter, end, comments)) as stream:
         try:
             reader = arrow_csv.open_csv(
@@ -431,16 +424,7 @@ def read_rows(
     elif header.kind == "Parquet":
         yield from parse_parquet(source.path, positions, make, advance)
     else:
-        yield from parse_csv(
-            source,
-            delimiter=header.delimiter,
-            width=len(header.names),
-            positions=positions,
-            header_rows=header.header_rows,
-            comment=header.comment,
-            make=make,
-            advance=advance,
-        )
+        yield from parse_csv(source, header, positions, make, advance)
 
 
 def _joined_rows(

@@ -32,7 +32,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from refactx.errors import InputError
-from refactx.ingest.parsers.parsed import SHORT_DESCRIPTION, TITLE, Parsed, clean_parts, fault, numbers_of_ids
+from refactx.ingest.parsers.parsed import SHORT_DESCRIPTION, TITLE, Parsed, clean_parts, fault, numbers_of_ids, terms_of
 from refactx.ingest.parsers.values import language_rank
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 from refactx.ingest.sources import Source
@@ -444,13 +444,7 @@ def _read_terms(work: WorkDatabase, query: str, kind: int, *, underscores: bool)
         texts = clean_parts(texts)
         visible = pc.not_equal(texts, "")
         entities, texts = batch["entity"].filter(visible), texts.filter(visible)
-        terms = {
-            "entity": entities,
-            "kind": pa.repeat(pa.scalar(kind, pa.uint8()), len(texts)),
-            "rank": pa.repeat(pa.scalar(0, pa.uint8()), len(texts)),
-            "text": texts,
-        }
-        result = Parsed(lines=0, tables={"terms": pa.table(terms)})
+        result = Parsed(lines=0, tables={"terms": terms_of(entities, kind, texts)})
         if empty := len(batch) - len(texts):
             result.dropped["empty part"] = empty
         yield result

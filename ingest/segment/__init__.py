@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.ingest.segment.builder import Learned, SegmentBuilder, load_segment
+    from refactx.ingest.segment.builder import Learned, SegmentBuilder
     from refactx.ingest.segment.cutting import Packing, Shape
 
-__all__ = ["Learned", "Packing", "SegmentBuilder", "Shape", "load_segment"]
-__getattr__ = lazy_exports(__name__, {"builder": "Learned SegmentBuilder load_segment", "cutting": "Packing Shape"})
+__all__ = ["Learned", "Packing", "SegmentBuilder", "Shape"]
+__getattr__ = lazy_exports(__name__, {"builder": "Learned SegmentBuilder", "cutting": "Packing Shape"})

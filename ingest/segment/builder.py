@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -38,8 +37,6 @@ from refactx.ingest.segment.cutting import (
     learn,
     packed,
 )
-from refactx.postgres.catalogue import copy_rows
-from refactx.postgres.locks import Connection
 from refactx.tree.codes import Offsets, RowCodec, shared_lengths, shared_seed
 
 PIECES_UNTIL_CHAINS_MEET = 32
@@ -269,32 +266,3 @@ class Learned:
         code_bytes = codes.frequent.astype("<i4").tobytes()
         codec = RowCodec(dictionary, ZSTD_LEVEL, shared_seed(code_bytes, dictionary))
         return cls(Packing(codes, codec), code_bytes, dictionary)
-
-
-def load_segment(
-    connection: Connection,
-    segment: int,
-    facts: EncodedFacts,
-    learned: Learned,
-    *,
-    work: Path,
-    shape: Shape,
-    workers: int,
-    cut: Iterable[CutRange] | None = None,
-    advance: Callable[[int], object] = lambda done: None,
-) -> dict[str, Any]:
-    """Fill the table of a segment, in the caller's transaction. `cut`: as in `SegmentBuilder`.
-
-    Returns:
-        The columns of its row in the table `refactx.segments` (`refactx.postgres.writing.show_segment`).
-    """
-    builder = SegmentBuilder(facts, learned.packing, work=work, shape=shape, cut=cut, workers=workers, advance=advance)
-    copy_rows(connection, "pieces", segment, builder.rows())
-    return {
-        "levels": builder.levels,
-        "cut": shape.facts,
-        "facts": len(facts),
-        "tokens": facts.token_count(),
-        "codes": learned.codes,
-        "dictionary": learned.dictionary,
-    }

@@ -273,7 +273,7 @@ class LevelCutter:
             shared = shared_lengths(batch.tokens, batch.offsets)
             depths = np.full(len(shared), -1, np.int32) if self._is_root else frontier_depths(shared, self._capacity)
             first, last = start - low, min(count, start + step) - low
-            found = self._cut(batch, shared, depths, first, last, low, is_end=last + low == count)
+            found = self._cut(batch, shared, depths, first=first, last=last, low=low, is_end=last + low == count)
             if found is None:
                 least = 2 * step
             else:
@@ -284,6 +284,7 @@ class LevelCutter:
         batch: EntryBatch,
         shared: NDArray[np.int32],
         depths: NDArray[np.int32],
+        *,
         first: int,
         last: int,
         low: int,

@@ -11,15 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from support.command import run_refactx
 from support.crashes import kill, start, wait_for
-from support.tiny_model import tiny_tokenizer
+from support.tiny_model import tiny_fact_tokenizer, tiny_tokenizer
 
 from refactx.errors import IndexExistsError, InputError
 from refactx.ingest import new_index as pipeline
+from refactx.ingest.build import Build
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.new_index import IngestSteps, first_step
 from refactx.ingest.report import Clock
-from refactx.ingest.selection import Selection
-from refactx.ingest.sources import STANDARD_INPUT, Source, inputs_of
+from refactx.ingest.sources import STANDARD_INPUT, Source
 from refactx.ingest.work import Resources, work_folder
 from refactx.tokenizer import FactTokenizer
 
@@ -45,10 +45,24 @@ def facts(tmp_path: Path) -> Path:
     return path
 
 
+def steps_of(
+    folder: Path, path: Path, clock: Clock, *, tokenizer: FactTokenizer | None = None, strict: bool = False
+) -> IngestSteps:
+    build = Build(
+        index="kb",
+        work=folder,
+        tokenizer=tokenizer or tiny_fact_tokenizer(),
+        tokenizer_name="tiny",
+        strict=strict,
+        resources=RESOURCES,
+        clock=clock,
+    )
+    return IngestSteps(build, build.inputs([path]))
+
+
 def knowledge_of(folder: Path, path: Path, ran: Ran, strict: bool = False) -> KnowledgeBase:
     folder.mkdir(exist_ok=True)
-    steps = IngestSteps(folder, inputs_of([path], None, 2), Selection(), strict=strict)
-    return steps.knowledge_base(ran, RESOURCES)
+    return steps_of(folder, path, ran, strict=strict).knowledge_base()
 
 
 def test_a_finished_step_is_not_done_again(facts: Path, tmp_path: Path) -> None:
@@ -170,10 +184,10 @@ def test_encoded_facts_are_opened_again_as_they_were(facts: Path, tmp_path: Path
         }
     tokenizer = FactTokenizer(json.dumps(form))
     knowledge = knowledge_of(tmp_path / "work", facts, Ran())
-    steps = IngestSteps(tmp_path / "work", inputs_of([facts], None, 2), Selection(), strict=False)
-    first = steps.encoded_facts(knowledge, tokenizer, "Fact:", Clock(), RESOURCES)
+    steps = steps_of(tmp_path / "work", facts, Clock(), tokenizer=tokenizer)
+    first = steps.encoded_facts(knowledge)
     (knowledge.folder / "facts.parquet").unlink()
-    again = steps.encoded_facts(knowledge, tokenizer, "Fact:", Clock(), RESOURCES)  # nothing is encoded anew
+    again = steps.encoded_facts(knowledge)  # nothing is encoded anew
     assert len(again) == len(first) == 2
     for one, other in zip(first.read_tokens(0, 2), again.read_tokens(0, 2), strict=True):
         assert one.tolist() == other.tolist()
