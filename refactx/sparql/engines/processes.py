@@ -38,6 +38,7 @@ PROCESSES = 4
 """The most processes. An idle one takes 38 MB."""
 SHARE = 5.0
 """The seconds of a query while others wait."""
+_OF_DATES = re.compile(r"\bFILTER\b.*(?:dateTime|\b(?:YEAR|MONTH|DAY|NOW)\s*\()", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,6 @@ class Pool:
 
 
 POOL = Pool()
-_OF_DATES = re.compile(r"\bFILTER\b.*(?:dateTime|\b(?:YEAR|MONTH|DAY|NOW)\s*\()", re.IGNORECASE | re.DOTALL)
 
 
 class IsolatedEngine:

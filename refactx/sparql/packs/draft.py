@@ -55,6 +55,9 @@ _TEXTS = {
     "hops": ("What is the {second} of the {property} of '{name}'?", "Qual è «{second}» di «{property}» di '{name}'?"),
 }
 """Questions by kind and by what the property's label is, in English and Italian."""
+_MOST_CLASSES = 12
+_MOST_PROPERTIES = 12
+_CALLED = "What a thing is called is a value of {label}: compare it with STR(?name), as it may have a language."
 
 
 def make_examples(
@@ -193,11 +196,6 @@ class _PackMaker:
 
     def _name(self, iri: str) -> str:
         return shorten(iri, self._prefixes)
-
-
-_MOST_CLASSES = 12
-_MOST_PROPERTIES = 12
-_CALLED = "What a thing is called is a value of {label}: compare it with STR(?name), as it may have a language."
 
 
 def prefixes_of(survey: Survey) -> dict[str, str]:

@@ -57,6 +57,8 @@ BATCH = 1024
 _CACHE_BYTES = 16 << 20  # each row is read once
 
 Progress = Callable[[int, int], object]
+_MORE = 3
+"""How many entries are read for each that is wanted, if aliases have embeddings: an entity may have several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,10 +178,6 @@ def checked_embeddings(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.flo
     if not (np.isfinite(found).all() and found.any(1).all()):
         raise ModelError(f"encoder {encoder.name} returned an embedding that is not finite, or zero")
     return found
-
-
-_MORE = 3
-"""How many entries are read for each that is wanted, if aliases have embeddings: an entity may have several."""
 
 
 class VectorMemory:
