@@ -398,7 +398,7 @@ def make_result(question: Question, record: Record, *, grounded: bool, unknown: 
         facts=facts,
         outcome=came,
         score=metrics,
-        reason=_reason(question, facts, queries, came, metrics, grounded),
+        reason=_reason(question, facts, queries, came, metrics, grounded=grounded),
         tokens=answer["tokens"],
         forward_passes=answer["forward_passes"],
         seconds=answer["seconds"],
@@ -425,6 +425,7 @@ def _reason(
     queries: Sequence[Mapping[str, Any]],
     came: Outcome,
     metrics: Metrics,
+    *,
     grounded: bool,
 ) -> str | None:
     if came != "given":

@@ -225,7 +225,9 @@ def _own(record: Any, path: Path) -> Question:
     )
 
 
-def _made(source: str, id_: Any, text: Any, golds: Iterable[Gold] = (), sparql: Any = "", kind: Any = None) -> Question:
+def _made(
+    source: str, id_: Any, text: Any, golds: Iterable[Gold] = (), sparql: Any = "", *, kind: Any = None
+) -> Question:
     """Return a question of a published set. `kind`: by default that of the query."""
     query = _text(sparql or "")
     return Question(
@@ -241,7 +243,7 @@ def _made(source: str, id_: Any, text: Any, golds: Iterable[Gold] = (), sparql: 
 def _grailqa(record: Any, path: Path) -> Question:
     golds = [Gold(_text(one.get("entity_name") or one["answer_argument"])) for one in record.get("answer") or ()]
     kind = record.get("level") or "all"
-    return _made("grailqa", record["qid"], record["question"], golds, record.get("sparql_query"), kind)
+    return _made("grailqa", record["qid"], record["question"], golds, record.get("sparql_query"), kind=kind)
 
 
 def _mintaka(record: Any, path: Path) -> Question:
@@ -304,7 +306,7 @@ def _webqsp(record: Any, path: Path) -> Question:
         record.get("RawQuestion") or record["ProcessedQuestion"],
         golds,
         parses[0].get("Sparql") if parses else "",
-        "single" if min(hops, default=1) <= 1 else "multi",
+        kind="single" if min(hops, default=1) <= 1 else "multi",
     )
 
 

@@ -14,7 +14,7 @@ from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
 from refactx.postgres.catalogue import find_index
 from refactx.postgres.database import Database
-from refactx.postgres.locks import Connection, memory_lock
+from refactx.postgres.locks import memory_lock
 from refactx.postgres.memory import (
     MOST_NUMBERS,
     EntryRow,
@@ -131,9 +131,15 @@ def build_memory(
             removed, added = update_entries(connection, memory, name_rows(opened), part_rows(opened))
             copied = copy_embeddings(connection, memory)
             total, missing = count_missing(connection, memory)
-            _encode_missing(
-                connection, memory, encoder, vectors, batch, lambda done: progress(total - missing + done, total)
-            )
+            done = total - missing
+            progress(done, total)
+            for some in missing_batches(connection, memory, batch):
+                embeddings = checked_embeddings(
+                    encoder, [MemoryEntry("", one.label, one.description).text for one in some]
+                )
+                store_embeddings(connection, memory, [one.entry for one in some], embeddings, vectors)
+                done += len(some)
+                progress(done, total)
             build_graphs(connection, memory, vectors)
             finish_memory(connection, memory, changes)
     return BuildResult(
@@ -148,23 +154,6 @@ def build_memory(
         copied=copied,
         seconds=time.monotonic() - started,
     )
-
-
-def _encode_missing(
-    connection: Connection,
-    memory: MemoryRecord,
-    encoder: Encoder,
-    vectors: str,
-    batch: int,
-    progress: Callable[[int], object],
-) -> None:
-    done = 0
-    progress(done)
-    for some in missing_batches(connection, memory, batch):
-        embeddings = checked_embeddings(encoder, [MemoryEntry("", one.label, one.description).text for one in some])
-        store_embeddings(connection, memory, [one.entry for one in some], embeddings, vectors)
-        done += len(some)
-        progress(done)
 
 
 def checked_embeddings(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -144,7 +144,7 @@ def build_store(
     """
     folder = folder_of(index)
     with folder.writing() as path:
-        return build_at(path, folder, index, advance, why, published)
+        return build_at(path, folder, index, advance, why, published=published)
 
 
 def build_at(
@@ -153,6 +153,7 @@ def build_at(
     index: Index,
     advance: Advance,
     why: str,
+    *,
     published: Callable[[], Iterable[Quad]] = tuple,
 ) -> StoreReport:
     """Build a store at a path where nothing is."""
