@@ -345,12 +345,14 @@ class MemoryResolver:
         match: Match = choice.mention.kind if choice.how == "nearest" else "namesake"
         return self._least_of[match]
 
-    def _passes(self, choice: MentionChoice) -> bool:
-        exact = choice.how != "nearest" and choice.similarity == 1
-        return exact or choice.similarity >= self._least(choice)
-
     def _passing(self, options: Sequence[WeighedChoice]) -> list[WeighedChoice]:
-        return [one for one in options if self._passes(one.choice)]
+        """Return the options that are what was asked for, or similar enough to it."""
+        return [
+            one
+            for one in options
+            if one.choice.similarity >= self._least(one.choice)
+            or (one.choice.how != "nearest" and one.choice.similarity == 1)
+        ]
 
     def _refusal(self, name: str, mention: Placeholder, options: Sequence[WeighedChoice]) -> Refused | None:
         if self._passing(options):
