@@ -57,6 +57,17 @@ TRANSCRIPTS = 5
 HALF = 0.5
 """An answer is also compared as right if its F1 is at least this."""
 GROUP = 8
+_OF_GROUPS = ("accuracy", "precision", "f1", "exact_accuracy", "auc", "facts", "seconds")
+_OF_OUTCOME: dict[Outcome, str] = {
+    "failed": "not asked",
+    "cut off": "cut off",
+    "unknown": "I don't know",
+    "none": "no final answer",
+}
+_ENTITY = re.compile(r"\bwd:(Q\d+)|/entity/(Q\d+)>")
+_PROPERTY = re.compile(r"\b(?:wdt|p|ps|wdtn|psv):(P\d+)|/prop/(?:\w+/)*(P\d+)>")
+Ask = Callable[[Sequence[str]], Iterable[Answer | InputError]]
+"""A function that answers questions in order, with an error for one that cannot be asked: `Asker.ask_all`."""
 
 
 def _area(pairs: Sequence[tuple[float, bool]]) -> Estimate | None:
@@ -110,19 +121,6 @@ FIGURES = (
     Figure("outcomes", "", of=lambda outcomes: dict(Counter(outcomes).most_common())),
 )
 _SCORES = FIGURES[:7]
-_OF_GROUPS = ("accuracy", "precision", "f1", "exact_accuracy", "auc", "facts", "seconds")
-
-_OF_OUTCOME: dict[Outcome, str] = {
-    "failed": "not asked",
-    "cut off": "cut off",
-    "unknown": "I don't know",
-    "none": "no final answer",
-}
-_ENTITY = re.compile(r"\bwd:(Q\d+)|/entity/(Q\d+)>")
-_PROPERTY = re.compile(r"\b(?:wdt|p|ps|wdtn|psv):(P\d+)|/prop/(?:\w+/)*(P\d+)>")
-
-Ask = Callable[[Sequence[str]], Iterable[Answer | InputError]]
-"""A function that answers questions in order, with an error for one that cannot be asked: `Asker.ask_all`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,7 +398,7 @@ def make_result(question: Question, record: Record, *, grounded: bool, unknown: 
         facts=facts,
         outcome=came,
         score=metrics,
-        reason=_reason(question, facts, queries, came, metrics, grounded),
+        reason=_reason(question, facts, queries, came, metrics, grounded=grounded),
         tokens=answer["tokens"],
         forward_passes=answer["forward_passes"],
         seconds=answer["seconds"],
@@ -427,6 +425,7 @@ def _reason(
     queries: Sequence[Mapping[str, Any]],
     came: Outcome,
     metrics: Metrics,
+    *,
     grounded: bool,
 ) -> str | None:
     if came != "given":

@@ -48,6 +48,12 @@ _MARK = re.compile(
 """The mark of an item of a list, in a folded text: `1.`, `(2)`, `**3.**`, `4 -`, `#5`, `a)`, `b.`."""
 _WIDEST = 8
 """The most neighbouring parts that may be one name: `the London School of Economics, Political Science and ...`."""
+Outcome = Literal["given", "unknown", "none", "cut off", "failed"]
+"""The outcome of a question. `unknown`: "I don't know."; `none`: no final answer; `failed`: it could not be asked."""
+_TRUTH = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}
+_SECOND = re.compile(r"\W*\w+[^\S\n]+(?!I\b)(\w)")
+"""The first letter of the second word, if nothing but space is between it and the first word."""
+_UNKNOWN = ("i dont know", "i do not know", "unknown", "dont know", "not known")
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,15 +300,6 @@ def distinct(golds: Sequence[Gold]) -> list[Gold]:
         if gold.names:
             kept.setdefault(normalise(gold.names[0]), gold)
     return list(kept.values())
-
-
-Outcome = Literal["given", "unknown", "none", "cut off", "failed"]
-"""The outcome of a question. `unknown`: "I don't know."; `none`: no final answer; `failed`: it could not be asked."""
-
-_TRUTH = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}
-_SECOND = re.compile(r"\W*\w+[^\S\n]+(?!I\b)(\w)")
-"""The first letter of the second word, if nothing but space is between it and the first word."""
-_UNKNOWN = ("i dont know", "i do not know", "unknown", "dont know", "not known")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,53 @@ _ARTICLES = frozenset(("a", "an", "the"))
 _SIGNS = str.maketrans(dict.fromkeys("‐‑‒–—−", "-") | dict.fromkeys("‘’ʼʻʾʿ`´", "'") | {"&": " and ", "_": " "})
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"})
 """Plain forms of letters that Unicode does not decompose; case folding already makes ß into ss."""
+_SMALL = [
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+]  # fmt: skip
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_WORDS = {word: number for number, word in enumerate(_SMALL)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
+_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_LONGEST_NUMBER = 20
+"""The most words of one number."""
+_JOINING = frozenset(("and", *_SCALES))
+"""Words after which a number word continues the same number."""
+_WORDS_AFTER = rf"\s+and(?=(?:[\s-]+(?:{'|'.join(_WORDS)}))+\b(?!\s+(?:%s)\b))"
+AND_IN_NUMBER = "(?:{}|(?:{}){})".format(
+    "(?<=hundred)" + _WORDS_AFTER % "hundred",
+    "|".join(f"(?<={scale})" for scale in _SCALES if scale != "hundred"),
+    _WORDS_AFTER % "|".join(_SCALES),
+)
+"""A regular expression for the `and` within a number in words, in a folded text."""
+UNITS = {
+    "%": "percent",
+    "km": "kilometre kilometres kilometer kilometers kms",
+    "m": "metre metres meter meters",
+    "cm": "centimetre centimetres centimeter centimeters",
+    "mm": "millimetre millimetres millimeter millimeters",
+    "mi": "mile miles",
+    "ft": "foot feet",
+    "in": "inch inches",
+    "km2": "",
+    "m2": "",
+    "ha": "hectare hectares",
+    "kg": "kilogram kilograms kilogramme kilogrammes kgs",
+    "g": "gram grams gramme grammes",
+    "t": "tonne tonnes",
+    "lb": "pound pounds lbs",
+    "s": "second seconds sec",
+    "min": "minute minutes mins",
+    "h": "hour hours hrs",
+    "day": "days",
+    "month": "months",
+    "year": "years",
+    "usd": "dollar dollars",
+    "eur": "euro euros",
+    "people": "inhabitants persons person residents",
+}
+_UNIT_OF = {name: unit for unit, names in UNITS.items() for name in (unit, *names.split())}
+_SQUARE = {("square", "km"): "km2", ("sq", "km"): "km2", ("square", "m"): "m2", ("sq", "m"): "m2"}
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 def fold(text: str) -> str:
@@ -168,64 +215,6 @@ def agrees(gold: str, said: str) -> bool:
     return one["month"] == one["day"] == "01"
 
 
-_SMALL = [
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-]  # fmt: skip
-
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-
-_WORDS = {word: number for number, word in enumerate(_SMALL)} | {w: 10 * n for n, w in enumerate(_TENS, 2)}
-
-_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-
-_LONGEST_NUMBER = 20
-"""The most words of one number."""
-
-_JOINING = frozenset(("and", *_SCALES))
-"""Words after which a number word continues the same number."""
-
-_WORDS_AFTER = rf"\s+and(?=(?:[\s-]+(?:{'|'.join(_WORDS)}))+\b(?!\s+(?:%s)\b))"
-
-AND_IN_NUMBER = "(?:{}|(?:{}){})".format(
-    "(?<=hundred)" + _WORDS_AFTER % "hundred",
-    "|".join(f"(?<={scale})" for scale in _SCALES if scale != "hundred"),
-    _WORDS_AFTER % "|".join(_SCALES),
-)
-"""A regular expression for the `and` within a number in words, in a folded text."""
-
-UNITS = {
-    "%": "percent",
-    "km": "kilometre kilometres kilometer kilometers kms",
-    "m": "metre metres meter meters",
-    "cm": "centimetre centimetres centimeter centimeters",
-    "mm": "millimetre millimetres millimeter millimeters",
-    "mi": "mile miles",
-    "ft": "foot feet",
-    "in": "inch inches",
-    "km2": "",
-    "m2": "",
-    "ha": "hectare hectares",
-    "kg": "kilogram kilograms kilogramme kilogrammes kgs",
-    "g": "gram grams gramme grammes",
-    "t": "tonne tonnes",
-    "lb": "pound pounds lbs",
-    "s": "second seconds sec",
-    "min": "minute minutes mins",
-    "h": "hour hours hrs",
-    "day": "days",
-    "month": "months",
-    "year": "years",
-    "usd": "dollar dollars",
-    "eur": "euro euros",
-    "people": "inhabitants persons person residents",
-}
-
-_UNIT_OF = {name: unit for unit, names in UNITS.items() for name in (unit, *names.split())}
-
-_SQUARE = {("square", "km"): "km2", ("sq", "km"): "km2", ("square", "m"): "m2", ("sq", "m"): "m2"}
-
-
 def join_number_words(tokens: list[str]) -> list[str]:
     """Return the tokens with numbers in words as digits: `twenty one` as 21, `5.3 million` as 5300000."""
     written: list[str] = []
@@ -289,9 +278,6 @@ def shorten_units(tokens: list[str]) -> list[str]:
         else:
             written.append(token)
     return written
-
-
-NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 def plain_number(token: str) -> str:

@@ -42,6 +42,35 @@ from refactx.errors import InputError
 from refactx.eval.answers import Gold, same
 
 Split = Literal["all", "tune", "report"]
+_EXPECTED = (
+    "expected Mintaka, 2WikiMultiHopQA, WebQSP, GrailQA, KQA Pro, QALD, Text2SPARQL, LC-QuAD, or one object a line with "
+    "question and answers or sparql"
+)
+_IDS = ("ID", "_id", "uid", "qid", "QuestionId", "id")
+"""Names of an id: the last is there always, see `questions_of`."""
+_TEXTS = ("question", "question_eng", "utterance", "RawQuestion", "paraphrased_question", "question_text", "Query")
+_QUERIES = ("sparql", "sparql_query", "query")
+_ANSWERS = ("entity_name", "answer", "label", "name", "text", "value", "answer_argument")
+"""Names of the text of an answer that is an object."""
+_ENTITY = re.compile(r"https?://www\.wikidata\.org/entity/([QPL]\d+)")
+_RESOURCE = re.compile(r"https?://(?:[a-z]+\.)?dbpedia\.org/resource/(.+)")
+_NO_QUESTION = ("", "n/a", "na", "none")
+"""What LC-QuAD has in place of some questions."""
+_MID = re.compile(r"[mg]\.[0-9a-z_]+")
+_PATTERN = re.compile(  # a property, as a prefixed name or as an IRI
+    r"\b(?:wdt|p|ps|dbo|dbp|rdf):[A-Za-z]\w*"
+    r"|<https?://(?:dbpedia\.org/(?:ontology|property)|www\.wikidata\.org/prop(?:/direct|/statement)?)/[^<>\s/]+>"
+    r"|<http://www\.w3\.org/1999/02/22-rdf-syntax-ns#type>"
+)
+MAX_BYTES = 2 << 30
+"""More than any published set has: 2WikiMultiHopQA's training file, with its paragraphs, has some 700 MB."""
+_TABLES = {
+    "a table of SimpleQuestions": re.compile(r"(?:www|fb)[.:][^\t\n]*\t[^\t\n]*\t[^\t\n]*\t|Q\d+\t[PR]\d+\tQ\d+\t"),
+    "a table of MetaQA": re.compile(r"[^\t\n]*\[[^\]\n]+\][^\t\n]*\t[^\t\n]+\n"),
+    "YAML": re.compile(r"(?:---\s*\n|- |[A-Za-z_]+:\s*(?:\n|$))"),
+    "a table (CSV or TSV)": re.compile(r"[^\n{}\[\]]*[,;\t][^\n{}\[\]]*\n"),
+}
+"""What a file that is no JSON is, by its first line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,28 +128,6 @@ def assign_keys(questions: Sequence[Question]) -> list[Question]:
         times[key] += 1
         keyed.append(replace(question, key=key if times[key] == 1 else f"{key}#{times[key]}"))
     return keyed
-
-
-_EXPECTED = (
-    "expected Mintaka, 2WikiMultiHopQA, WebQSP, GrailQA, KQA Pro, QALD, Text2SPARQL, LC-QuAD, or one object a line with "
-    "question and answers or sparql"
-)
-_IDS = ("ID", "_id", "uid", "qid", "QuestionId", "id")
-"""Names of an id: the last is there always, see `questions_of`."""
-_TEXTS = ("question", "question_eng", "utterance", "RawQuestion", "paraphrased_question", "question_text", "Query")
-_QUERIES = ("sparql", "sparql_query", "query")
-_ANSWERS = ("entity_name", "answer", "label", "name", "text", "value", "answer_argument")
-"""Names of the text of an answer that is an object."""
-_ENTITY = re.compile(r"https?://www\.wikidata\.org/entity/([QPL]\d+)")
-_RESOURCE = re.compile(r"https?://(?:[a-z]+\.)?dbpedia\.org/resource/(.+)")
-_NO_QUESTION = ("", "n/a", "na", "none")
-"""What LC-QuAD has in place of some questions."""
-_MID = re.compile(r"[mg]\.[0-9a-z_]+")
-_PATTERN = re.compile(  # a property, as a prefixed name or as an IRI
-    r"\b(?:wdt|p|ps|dbo|dbp|rdf):[A-Za-z]\w*"
-    r"|<https?://(?:dbpedia\.org/(?:ontology|property)|www\.wikidata\.org/prop(?:/direct|/statement)?)/[^<>\s/]+>"
-    r"|<http://www\.w3\.org/1999/02/22-rdf-syntax-ns#type>"
-)
 
 
 def questions_of(document: Any, path: Path) -> list[Question]:
@@ -218,7 +225,9 @@ def _own(record: Any, path: Path) -> Question:
     )
 
 
-def _made(source: str, id_: Any, text: Any, golds: Iterable[Gold] = (), sparql: Any = "", kind: Any = None) -> Question:
+def _made(
+    source: str, id_: Any, text: Any, golds: Iterable[Gold] = (), sparql: Any = "", *, kind: Any = None
+) -> Question:
     """Return a question of a published set. `kind`: by default that of the query."""
     query = _text(sparql or "")
     return Question(
@@ -234,7 +243,7 @@ def _made(source: str, id_: Any, text: Any, golds: Iterable[Gold] = (), sparql: 
 def _grailqa(record: Any, path: Path) -> Question:
     golds = [Gold(_text(one.get("entity_name") or one["answer_argument"])) for one in record.get("answer") or ()]
     kind = record.get("level") or "all"
-    return _made("grailqa", record["qid"], record["question"], golds, record.get("sparql_query"), kind)
+    return _made("grailqa", record["qid"], record["question"], golds, record.get("sparql_query"), kind=kind)
 
 
 def _mintaka(record: Any, path: Path) -> Question:
@@ -297,7 +306,7 @@ def _webqsp(record: Any, path: Path) -> Question:
         record.get("RawQuestion") or record["ProcessedQuestion"],
         golds,
         parses[0].get("Sparql") if parses else "",
-        "single" if min(hops, default=1) <= 1 else "multi",
+        kind="single" if min(hops, default=1) <= 1 else "multi",
     )
 
 
@@ -407,18 +416,6 @@ def _question(value: Any) -> str:
     if not text:
         raise ValueError("its question is empty")
     return text
-
-
-MAX_BYTES = 2 << 30
-"""More than any published set has: 2WikiMultiHopQA's training file, with its paragraphs, has some 700 MB."""
-
-_TABLES = {
-    "a table of SimpleQuestions": re.compile(r"(?:www|fb)[.:][^\t\n]*\t[^\t\n]*\t[^\t\n]*\t|Q\d+\t[PR]\d+\tQ\d+\t"),
-    "a table of MetaQA": re.compile(r"[^\t\n]*\[[^\]\n]+\][^\t\n]*\t[^\t\n]+\n"),
-    "YAML": re.compile(r"(?:---\s*\n|- |[A-Za-z_]+:\s*(?:\n|$))"),
-    "a table (CSV or TSV)": re.compile(r"[^\n{}\[\]]*[,;\t][^\n{}\[\]]*\n"),
-}
-"""What a file that is no JSON is, by its first line."""
 
 
 def choose_questions(

@@ -44,6 +44,9 @@ VERSION = 2
 
 Record = dict[str, Any]
 """A line of a log."""
+_T = TypeVar("_T")
+Answers = Generator[tuple[str, str, Record], None, None]
+"""The records of questions as they are asked: way of asking, key, record."""
 
 
 class Keyed(Protocol):
@@ -55,10 +58,6 @@ class Keyed(Protocol):
 
 
 _Q = TypeVar("_Q", bound=Keyed)
-_T = TypeVar("_T")
-
-Answers = Generator[tuple[str, str, Record], None, None]
-"""The records of questions as they are asked: way of asking, key, record."""
 
 
 def fingerprint(document: Any) -> str:

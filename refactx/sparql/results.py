@@ -27,6 +27,27 @@ _FORMULA = re.compile(
     r"(?![+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|INF)\Z)[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 )
 """The beginning of a text that a spreadsheet takes for a formula, wide characters too, and that is no number."""
+SECONDS = 10.0
+LABELS: tuple[str, ...] = (
+    "http://www.w3.org/2000/01/rdf-schema#label",
+    "http://www.w3.org/2004/02/skos/core#prefLabel",
+    "http://schema.org/name",
+    "http://xmlns.com/foaf/0.1/name",
+    "http://purl.org/dc/terms/title",
+)
+"""Properties whose values things are called by, those first that most graphs have."""
+GIVEN_NAMES = ("http://schema.org/givenName", "http://xmlns.com/foaf/0.1/givenName")
+OTHER_NAMES: tuple[str, ...] = (
+    *GIVEN_NAMES,
+    "http://www.w3.org/2004/02/skos/core#altLabel",
+    "http://schema.org/alternateName",
+    "http://schema.org/familyName",
+    "http://xmlns.com/foaf/0.1/familyName",
+    "http://www.wikidata.org/prop/direct/P1549",  # demonyms
+)
+"""Properties whose values things are also called by."""
+_MOST, _MOST_ROWS = 200, 4_000
+"""The most things or texts that are asked for at once, and the most rows that are read."""
 
 
 def written(result: Result, form: Format) -> Iterator[str]:
@@ -136,29 +157,6 @@ def texts(
 
     for row in kept:
         yield [text(term) for term in row]
-
-
-SECONDS = 10.0
-LABELS: tuple[str, ...] = (
-    "http://www.w3.org/2000/01/rdf-schema#label",
-    "http://www.w3.org/2004/02/skos/core#prefLabel",
-    "http://schema.org/name",
-    "http://xmlns.com/foaf/0.1/name",
-    "http://purl.org/dc/terms/title",
-)
-"""Properties whose values things are called by, those first that most graphs have."""
-GIVEN_NAMES = ("http://schema.org/givenName", "http://xmlns.com/foaf/0.1/givenName")
-OTHER_NAMES: tuple[str, ...] = (
-    *GIVEN_NAMES,
-    "http://www.w3.org/2004/02/skos/core#altLabel",
-    "http://schema.org/alternateName",
-    "http://schema.org/familyName",
-    "http://xmlns.com/foaf/0.1/familyName",
-    "http://www.wikidata.org/prop/direct/P1549",  # demonyms
-)
-"""Properties whose values things are also called by."""
-_MOST, _MOST_ROWS = 200, 4_000
-"""The most things or texts that are asked for at once, and the most rows that are read."""
 
 
 def names_at(

@@ -21,6 +21,14 @@ _CLASSES = (
     PREFIXES["rdf"] + "type",
     PREFIXES["rdfs"] + "subClassOf",
 )
+_OPERATORS: dict[str, Operator] = {
+    "=": "equals",
+    ">": "over",
+    "<": "under",
+    "is": "is",
+    "starts with": "starts with",
+    "contains": "contains",
+}
 
 
 def from_sparql(text: str, facts: FactSet, *, exact: bool = False) -> Query | None:
@@ -254,13 +262,7 @@ def _compared(
         yield next(c.position for c in conditions if c.day is not None), WalkFilter(hops, operator, value)
     for condition in conditions:
         if condition.day is None:
+            if condition.sign not in _OPERATORS:
+                raise _NotAWalk
             name = condition.value if condition.id is None else names.entity(PatternTerm(id=condition.id))
-            yield condition.position, WalkFilter(hops, _operator(condition.sign), name)
-
-
-def _operator(sign: str) -> Operator:
-    signs: dict[str, Operator] = {"=": "equals", ">": "over", "<": "under", "is": "is"}
-    signs |= {"starts with": "starts with", "contains": "contains"}
-    if sign not in signs:
-        raise _NotAWalk
-    return signs[sign]
+            yield condition.position, WalkFilter(hops, _OPERATORS[condition.sign], name)

@@ -14,6 +14,8 @@ from refactx.sparql.constrained.grammar import TRIGGER, SparqlGrammar, SparqlSta
 
 _MOST_STEPS = 40
 """More than any query needs: the grammar has few brackets within each other."""
+MAX_NEW_TOKENS = 200
+"""The most tokens of a query: few have more than 100."""
 
 
 def closed(machine: Machine, prompt: Sequence[int], ids: Sequence[int]) -> str | None:
@@ -59,10 +61,6 @@ def _steps(state: State) -> Iterator[str]:
             yield "".join(f" ?{name}" for name in frame.ungrouped)
     yield " }"
     yield ")"
-
-
-MAX_NEW_TOKENS = 200
-"""The most tokens of a query: few have more than 100."""
 
 
 class SparqlWriter(ChatModel):

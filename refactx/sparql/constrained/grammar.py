@@ -23,6 +23,10 @@ from refactx.sparql.constrained.variables import PartTexts, Scope
 from refactx.tree.tree import NO_TOKENS, Path, Tokens
 from refactx.walks.decoding.names import TreeNames
 
+TRIGGER = "SPARQL:"
+END = b"\n"
+_WORDS = {OpenPart.OPENS: b" SELECT", OpenPart.CLOSES: b" }"}
+
 
 @dataclass(frozen=True, slots=True)
 class GrammarPoint:
@@ -73,11 +77,6 @@ class SparqlState:
 
     ways: tuple[LineReading, ...] = ()
     following: Tokens = field(default_factory=lambda: NO_TOKENS, compare=False, repr=False)
-
-
-TRIGGER = "SPARQL:"
-END = b"\n"
-_WORDS = {OpenPart.OPENS: b" SELECT", OpenPart.CLOSES: b" }"}
 
 
 class SparqlGrammar(LineConstraint[SparqlState | None]):

@@ -52,6 +52,44 @@ if TYPE_CHECKING:
 
 
 EXAMPLE = "https://query.wikidata.org/sparql"
+SHARED = "wikidata.org"
+"""The domain of services that are asked at this pace. Wikidata's policy asks tools not to send queries side by side."""
+INTERVAL = 1.0
+"""Seconds from the end of a query to the next one."""
+ACCEPTED = "application/sparql-results+json, application/sparql-results+xml;q=0.5"
+_TRIPLES_ACCEPTED = "application/n-triples, text/turtle;q=0.8, application/rdf+xml;q=0.5"
+_ALIKE = {
+    "application/json": QueryResultsFormat.JSON,
+    "text/xml": QueryResultsFormat.XML,
+    "application/xml": QueryResultsFormat.XML,
+}
+_XSD = "http://www.w3.org/2001/XMLSchema#"
+_BUSY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
+_SHOWN = 200
+_ILLEGAL = re.compile(r'[\x00-\x20<>"{}|\\^`]|%(?![0-9A-Fa-f]{2})')
+"""What no IRI has."""
+_DAY = 86_400.0
+_DEEPEST = 256
+"""The deepest nesting of a document with triple terms: pyoxigraph, which follows them on the stack, crashes at some 10,000."""
+_LARGEST_REWRITTEN = 32 << 20
+"""The most bytes of a document that is written anew: in Python it takes 20 times as much memory."""
+SECONDS = 60.0
+"""The most time of a query, if none is given: Wikidata's service ends one after 60 seconds."""
+ATTEMPTS = 5
+LONGEST_URL = 2_000
+"""Characters of a query in a URL: a longer one is sent as a form, since servers and proxies limit URLs."""
+CONNECT_SECONDS = 10.0
+FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
+"""Seconds before the second attempt, and the most before a later one, unless the endpoint asks for more."""
+MOST_BYTES = 256 << 20
+"""The most bytes of a reply, after decompression: a million rows and more."""
+MOST_REDIRECTS = 5
+EVERYTHING = "CONSTRUCT WHERE { ?s ?p ?o }"
+PAGE = 10_000
+"""Rows of a page of triples: as many as public endpoints give."""
+Answered = TypeVar("Answered")
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +153,6 @@ def read_address(url: str) -> Address:
     )
 
 
-SHARED = "wikidata.org"
-"""The domain of services that are asked at this pace. Wikidata's policy asks tools not to send queries side by side."""
-INTERVAL = 1.0
-"""Seconds from the end of a query to the next one."""
-
-
 class RateLimit:
     """The pace of one service, for all threads of a process.
 
@@ -165,25 +197,6 @@ def pace_of(host: str) -> RateLimit:
     (True, False)
     """
     return _SHARED if host == SHARED or host.endswith(f".{SHARED}") else _FREE
-
-
-ACCEPTED = "application/sparql-results+json, application/sparql-results+xml;q=0.5"
-_TRIPLES_ACCEPTED = "application/n-triples, text/turtle;q=0.8, application/rdf+xml;q=0.5"
-_ALIKE = {
-    "application/json": QueryResultsFormat.JSON,
-    "text/xml": QueryResultsFormat.XML,
-    "application/xml": QueryResultsFormat.XML,
-}
-_XSD = "http://www.w3.org/2001/XMLSchema#"
-_BUSY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
-_SHOWN = 200
-_ILLEGAL = re.compile(r'[\x00-\x20<>"{}|\\^`]|%(?![0-9A-Fa-f]{2})')
-"""What no IRI has."""
-_DAY = 86_400.0
-_DEEPEST = 256
-"""The deepest nesting of a document with triple terms: pyoxigraph, which follows them on the stack, crashes at some 10,000."""
-_LARGEST_REWRITTEN = 32 << 20
-"""The most bytes of a document that is written anew: in Python it takes 20 times as much memory."""
 
 
 class TryAgain(Exception):  # noqa: N818  # the endpoint may answer later
@@ -445,25 +458,6 @@ def seconds_of(retry_after: str) -> float:
 def _line(text: str) -> str:
     line = " ".join(visible(text).split())
     return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
-
-
-SECONDS = 60.0
-"""The most time of a query, if none is given: Wikidata's service ends one after 60 seconds."""
-ATTEMPTS = 5
-LONGEST_URL = 2_000
-"""Characters of a query in a URL: a longer one is sent as a form, since servers and proxies limit URLs."""
-CONNECT_SECONDS = 10.0
-FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
-"""Seconds before the second attempt, and the most before a later one, unless the endpoint asks for more."""
-MOST_BYTES = 256 << 20
-"""The most bytes of a reply, after decompression: a million rows and more."""
-MOST_REDIRECTS = 5
-EVERYTHING = "CONSTRUCT WHERE { ?s ?p ?o }"
-PAGE = 10_000
-"""Rows of a page of triples: as many as public endpoints give."""
-Answered = TypeVar("Answered")
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_log = logging.getLogger(__name__)
 
 
 class EndpointEngine:

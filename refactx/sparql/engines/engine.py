@@ -19,6 +19,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Triple
 from refactx.errors import InputError, RefactxError
 
 Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +91,6 @@ class UnreachableError(UnavailableError):
 
 class EngineTimeoutError(EngineError):
     """A query that takes longer than it may."""
-
-
-Value = TypeVar("Value")
 
 
 class Left(Exception):  # noqa: N818  # not an error, but that nobody waits any more

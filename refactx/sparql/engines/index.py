@@ -59,6 +59,14 @@ _WHAT = {
 
 CHAINS = "without a store, an index answers queries of one chain of facts alone"
 """What the engine without a store can do, for errors."""
+SECONDS = 60.0
+"""The most time of a query, if none is given."""
+ADVICE = "build a store of the index (`refactx store build`), or ask an endpoint (--run-on)"
+PUBLIC_ADVICE = "ask who runs this server for a store of the index, which answers any query"
+_LIMITS = Limits(members=1_000_000, reads=20_000_000, facts=0)
+_COUNT = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
+EngineName = Literal["auto", "tree", "store"]
+_RDF = re.compile(r"\.(ttl|nt|nq|trig|n3|rdf|owl|xml|jsonld)(\.(gz|bz2|zst|xz))?$", re.IGNORECASE)
 
 
 def reason_against(query: str, checked: CheckedQuery, facts: FactSet) -> str:
@@ -133,14 +141,6 @@ def _unknown(parsed: ParsedQuery, facts: FactSet) -> list[str]:
     ids = {uri.id or uri.name: uri.text for uri in uris}
     named = facts.names(list(ids))
     return [text for id_, text in ids.items() if id_ not in named]
-
-
-SECONDS = 60.0
-"""The most time of a query, if none is given."""
-ADVICE = "build a store of the index (`refactx store build`), or ask an endpoint (--run-on)"
-PUBLIC_ADVICE = "ask who runs this server for a store of the index, which answers any query"
-_LIMITS = Limits(members=1_000_000, reads=20_000_000, facts=0)
-_COUNT = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 
 
 class _ComparedFacts(TreeFacts):
@@ -307,9 +307,6 @@ class WikibaseEngine:
         return term
 
 
-EngineName = Literal["auto", "tree", "store"]
-
-
 def open_engine(index: Index, name: EngineName = "auto", limits: QueryLimits | None = None) -> SparqlEngine:
     """Open an engine on an index, which it does not close.
 
@@ -335,9 +332,6 @@ def _open_engine(index: Index, name: EngineName, limits: QueryLimits) -> SparqlE
         return TreeEngine(index, PUBLIC_ADVICE if limits.is_public else str(error))
     POOL.end_idle(version.path.parent, but=version.path)
     return IsolatedEngine(index.name, version.path, limits, version.release, mark.odd_dates)
-
-
-_RDF = re.compile(r"\.(ttl|nt|nq|trig|n3|rdf|owl|xml|jsonld)(\.(gz|bz2|zst|xz))?$", re.IGNORECASE)
 
 
 def engine_at(where: str, index: Callable[[str | None], Index]) -> SparqlEngine:

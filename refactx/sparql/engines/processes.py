@@ -38,6 +38,7 @@ PROCESSES = 4
 """The most processes. An idle one takes 38 MB."""
 SHARE = 5.0
 """The seconds of a query while others wait."""
+_OF_DATES = re.compile(r"\bFILTER\b.*(?:dateTime|\b(?:YEAR|MONTH|DAY|NOW)\s*\()", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class Pool:
         with self._changed:
             self._queue.append(turn)
             try:
-                while self._queue[0] is not turn or not self._has_room():
+                while self._queue[0] is not turn or len(self._running) >= self.most:
                     self._wait(turn, end)
                 member = self._of_idle(path, memory) or _PoolMember(
                     path, memory, Process(pickled(answer, str(path)), memory)
@@ -141,9 +142,6 @@ class Pool:
             finally:
                 self._queue.remove(turn)
                 self._changed.notify_all()
-
-    def _has_room(self) -> bool:
-        return len(self._running) < self.most
 
     def _of_idle(self, path: Path, memory: int) -> _PoolMember | None:
         """Return an idle process with this store, and end one of others if there would be too many."""
@@ -172,7 +170,6 @@ class Pool:
 
 
 POOL = Pool()
-_OF_DATES = re.compile(r"\bFILTER\b.*(?:dateTime|\b(?:YEAR|MONTH|DAY|NOW)\s*\()", re.IGNORECASE | re.DOTALL)
 
 
 class IsolatedEngine:

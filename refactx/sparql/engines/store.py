@@ -23,6 +23,8 @@ from refactx.sparql.syntax.paths import from_known_ends
 from refactx.sparql.syntax.wikidata import GEO_FUNCTIONS, Standard, label_functions, to_standard
 
 _AT_ONCE = 1024
+FAILURES = (SyntaxError, OSError, RuntimeError, ValueError)
+"""What pyoxigraph raises for a query."""
 
 
 class StoreEngine:
@@ -53,10 +55,6 @@ class StoreEngine:
     def close(self) -> None:
         """Release the store."""
         self._worker.close()
-
-
-FAILURES = (SyntaxError, OSError, RuntimeError, ValueError)
-"""What pyoxigraph raises for a query."""
 
 
 def standard_of(query: str) -> Standard:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -39,22 +40,9 @@ _CLASSES, _PROPERTIES, _OF_CLASS = 9, 6, 15
 _LONGEST = 60
 _NUMBERS = ("integer", "decimal", "double", "float", "int", "long", "nonNegativeInteger", "gYear")
 _DATES = ("date", "dateTime", "gYearMonth")
-_TEXTS = {
-    "count": ("How many {many} are there?", "Quante istanze di «{one}» ci sono?"),
-    "list": ("List all {many}.", "Elenca tutte le istanze di «{one}»."),
-    "value": ("What is the {property} of '{name}'?", "Qual è «{property}» di '{name}'?"),
-    "value participle": ("What is '{name}' {property}?", "Qual è «{property}» di '{name}'?"),
-    "with": ("Which {many} have '{name}' as {property}?", "Quali istanze di «{one}» hanno '{name}' come «{property}»?"),
-    "with participle": (
-        "Which {many} are {property} '{name}'?",
-        "Quali istanze di «{one}» hanno '{name}' come «{property}»?",
-    ),
-    "with verb": ("Which {one} {property} '{name}'?", "Quali istanze di «{one}» hanno '{name}' come «{property}»?"),
-    "most": ("Which {one} has the highest {property}?", "Quale istanza di «{one}» ha «{property}» più alto?"),
-    "latest": ("Which {one} has the latest {property}?", "Quale istanza di «{one}» ha «{property}» più recente?"),
-    "hops": ("What is the {second} of the {property} of '{name}'?", "Qual è «{second}» di «{property}» di '{name}'?"),
-}
-"""Questions by kind and by what the property's label is, in English and Italian."""
+_MOST_CLASSES = 12
+_MOST_PROPERTIES = 12
+_CALLED = "What a thing is called is a value of {label}: compare it with STR(?name), as it may have a language."
 
 
 def make_examples(
@@ -84,7 +72,11 @@ class _PackMaker:
     def __init__(
         self, queries: BoundedQueries, survey: Survey, prefixes: Mapping[str, str], languages: Sequence[str]
     ) -> None:
-        self._queries, self._survey, self._prefixes, self._languages = queries, survey, prefixes, languages
+        self._queries, self._survey, self._prefixes = queries, survey, prefixes
+        read = tomllib.loads((files("refactx.prompts") / "pack-questions.toml").read_text(encoding="utf-8"))
+        self._questions: dict[str, dict[str, str]] = {
+            one: read[one] for one in dict.fromkeys(("en", *languages)) if one in read
+        }
         self._used = [one for one in survey.properties if one.iri != survey.label and not one.iri.startswith(SCHEMA)]
 
     def of_class(self, one: FoundTerm) -> Iterator[PackExample]:
@@ -102,7 +94,8 @@ class _PackMaker:
 
     def of_things(self) -> Iterator[PackExample]:
         """Yield examples about things without a class."""
-        thing = FoundTerm(iri="", count=0, places=(DEFAULT,), labels={"en": "thing", "it": "cosa"})
+        called = {language: texts["thing"] for language, texts in self._questions.items()}
+        thing = FoundTerm(iri="", count=0, places=(DEFAULT,), labels=called)
         for two in self._used:
             yield from self._values(thing, self._step(two), two)
 
@@ -113,18 +106,18 @@ class _PackMaker:
         name = self._entity(body, "?x")
         if name is not None:
             query = f"SELECT DISTINCT ?y {{ {self._named('?x', name)} . {step} }}"
-            yield from self._example("value", one, query, ("LIST",), two, name)
+            yield from self._example("value", one, query, ("LIST",), two=two, name=name)
         name = self._entity(body, "?y")
         if name is not None:
             query = f"SELECT DISTINCT ?x {{ {body} . {self._named('?y', name)} }}"
-            yield from self._example("with", one, query, ("LIST",), two, name)
+            yield from self._example("with", one, query, ("LIST",), two=two, name=name)
 
     def _order(self, one: FoundTerm, body: str, two: FoundTerm) -> Iterator[PackExample]:
         """Yield a question for the highest number or the latest date of a property."""
         datatype = two.range[0].rpartition("#")[2] if len(two.range) == 1 else ""
         if datatype in _NUMBERS or datatype in _DATES:
             query = f"SELECT DISTINCT ?x {{ {body} . {self._step(two)} }} ORDER BY DESC(?y) LIMIT 1"
-            yield from self._example("most" if datatype in _NUMBERS else "latest", one, query, ("MOST",), two)
+            yield from self._example("most" if datatype in _NUMBERS else "latest", one, query, ("MOST",), two=two)
 
     def _two_hops(self, one: FoundTerm, body: str, two: FoundTerm, number: int) -> Iterator[PackExample]:
         """Yield a question for a property of a property's value."""
@@ -134,7 +127,7 @@ class _PackMaker:
             three = threes[number % len(threes)]
             last = self._in(three, f"?y {self._name(three.iri)} ?z")
             query = f"SELECT DISTINCT ?z {{ {self._named('?x', name)} . {self._step(two)} . {last} }}"
-            yield from self._example("hops", one, query, ("LIST", "TWO_HOPS"), two, name, three)
+            yield from self._example("hops", one, query, ("LIST", "TWO_HOPS"), two=two, name=name, three=three)
 
     def _step(self, two: FoundTerm) -> str:
         return self._in(two, f"?x {self._name(two.iri)} ?y")
@@ -145,6 +138,7 @@ class _PackMaker:
         one: FoundTerm,
         query: str,
         patterns: Sequence[str],
+        *,
         two: FoundTerm | None = None,
         name: str = "",
         three: FoundTerm | None = None,
@@ -153,17 +147,19 @@ class _PackMaker:
         if not self._queries.rows(query, 1):
             return
         form = "" if two is None else form_of(label_of(two, "en"))
-        templates = _TEXTS.get(f"{kind} {form}", _TEXTS[kind])
-        texts = list[str]()
-        for template, language in zip(templates, ("en", "it"), strict=True):
+        written = dict[str, str]()
+        for language, texts in self._questions.items():
             noun, property_ = label_of(one, language), "" if two is None else label_of(two, language)
             second = "" if three is None else label_of(three, language)
-            texts.append(template.format(one=noun, many=plural(noun), property=property_, name=name, second=second))
+            written[language] = texts.get(f"{kind} {form}", texts[kind]).format(
+                one=noun, many=plural(noun), property=property_, name=name, second=second
+            )
+        question = written.pop("en")
         about = {} if kind in ("value", "hops") or not one.iri else {class_pattern(one): 0.8}
         yield PackExample(
-            id=texts[0],
-            question=texts[0],
-            variants={"it": (texts[1],)} if "it" in self._languages else {},
+            id=question,
+            question=question,
+            variants={language: (text,) for language, text in written.items()},
             sparql=query,
             patterns=dict.fromkeys(patterns, 1.0) | about,
         )
@@ -195,11 +191,6 @@ class _PackMaker:
         return shorten(iri, self._prefixes)
 
 
-_MOST_CLASSES = 12
-_MOST_PROPERTIES = 12
-_CALLED = "What a thing is called is a value of {label}: compare it with STR(?name), as it may have a language."
-
-
 def prefixes_of(survey: Survey) -> dict[str, str]:
     """Return prefixes for the namespaces of a survey's terms and instances, and for labels and datatypes."""
     terms = [*survey.classes, *survey.properties]
@@ -225,7 +216,7 @@ def write_pack(
     prefixes = prefixes_of(survey)
     graphs = {prefix.upper(): graph for prefix, graph in _graph_names(survey.graphs).items()}
     texts = {
-        "pack.toml": _head(name, title, place, languages, survey, prefixes, graphs),
+        "pack.toml": _head(survey, prefixes, graphs, name=name, title=title, place=place, languages=languages),
         "patterns.toml": _patterns(survey, languages),
         "rules.toml": _rules(survey, prefixes, graphs),
         "examples.jsonl": "".join(f"{json.dumps(_example(one), ensure_ascii=False)}\n" for one in examples),
@@ -236,13 +227,14 @@ def write_pack(
 
 
 def _head(
+    survey: Survey,
+    prefixes: Mapping[str, str],
+    graphs: Mapping[str, str],
+    *,
     name: str,
     title: str,
     place: Mapping[str, str],
     languages: Sequence[str],
-    survey: Survey,
-    prefixes: Mapping[str, str],
-    graphs: Mapping[str, str],
 ) -> str:
     closed: list[str] = []
     if survey.whole and survey.by == "sampling":  # none of its instances is there, and nothing was left out

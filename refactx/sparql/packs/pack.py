@@ -44,6 +44,21 @@ from refactx.sparql.packs.rules import (
 IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]*")
 _Value = TypeVar("_Value")
 _SHOWN = 60
+OUTSIDE = "outside"
+"""The name of the place that is in no GRAPH and no SERVICE."""
+THRESHOLD = 0.35
+"""The least score of a detected pattern, where a pack says nothing else."""
+VERSION = 1
+"""The version of the file format that this code reads."""
+PACK, PATTERNS, EXAMPLES, SCHEMA, RULES = "pack.toml", "patterns.toml", "examples.jsonl", "schema.jsonl", "rules.toml"
+_HEAD = (
+    "version", "name", "title", "languages", "endpoint", "file", "index", "base", "graphs", "services", "gives", "prefixes",
+    "vocabularies", "source", "licence",
+)  # fmt: skip
+GAP, _GAPS = "...", 3
+"""Stands for some words between two of a pattern, and how often it may."""
+_BLANK, _DECODER = re.compile(r"\s*"), json.JSONDecoder()
+_KINDS: dict[str, TermKind] = {"class": "class", "property": "property", "individual": "individual"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +143,6 @@ class PackTable:
         """Return the values of a table within this one, each read by a method: `table.mapping("graphs", PackTable.iri)`."""
         inner = self.table(key)
         return {name: read(inner, name) for name in inner.values}
-
-
-OUTSIDE = "outside"
-"""The name of the place that is in no GRAPH and no SERVICE."""
 
 
 def read_rules(
@@ -293,10 +304,6 @@ _CHECKS: dict[str, tuple[Callable[..., Check], dict[str, Callable[[_CheckReader,
 """The checks by their kinds, with the keys of their tables and what reads each."""
 
 
-THRESHOLD = 0.35
-"""The least score of a detected pattern, where a pack says nothing else."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionPattern:
     """A kind of thing that a question asks for, and the words by which it is detected, by language.
@@ -391,19 +398,6 @@ class Pack:
     def shorten(self, iri: str) -> str:
         """Return an IRI as a prefixed name, by the longest prefix that fits; in angle brackets if none does."""
         return shorten(iri, self.prefixes)
-
-
-VERSION = 1
-"""The version of the file format that this code reads."""
-PACK, PATTERNS, EXAMPLES, SCHEMA, RULES = "pack.toml", "patterns.toml", "examples.jsonl", "schema.jsonl", "rules.toml"
-_HEAD = (
-    "version", "name", "title", "languages", "endpoint", "file", "index", "base", "graphs", "services", "gives", "prefixes",
-    "vocabularies", "source", "licence",
-)  # fmt: skip
-GAP, _GAPS = "...", 3
-"""Stands for some words between two of a pattern, and how often it may."""
-_BLANK, _DECODER = re.compile(r"\s*"), json.JSONDecoder()
-_KINDS: dict[str, TermKind] = {"class": "class", "property": "property", "individual": "individual"}
 
 
 def built_in_packs() -> tuple[str, ...]:

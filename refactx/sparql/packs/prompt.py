@@ -48,6 +48,29 @@ Form = Literal["ids", "rag", "placeholders", "harvest", "constrained"]
 """The texts of a writer whose model writes them."""
 _OLD = {"direct": "ids", "open": "placeholders", "names": "constrained"}
 """What tables of files were called before."""
+_AS_PGMR = ("placeholders", "harvest")
+_WITH_NAMES = ("rag", "harvest")
+EXPECTED = (
+    "expected tables ids, rag, placeholders, harvest and constrained, each with system and user, which has $question (in rag "
+    "and harvest $names too), and [[example]] tables with question, sparql and names"
+)
+_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})(?:[^`\n]*$|\w*)|`{3,}", re.MULTILINE)
+_BEGIN = re.compile(
+    r"\bPREFIX\s+[\w.-]*:\s*<|\bBASE\s*<|\bSELECT\s*(?:DISTINCT\b|REDUCED\b|[?$*(])|\bASK\s*(?:WHERE\b|FROM\b|\{)",
+    re.IGNORECASE,
+)
+_COMMENT = re.compile(r"[ \t]*#.*")
+_FORM = re.compile(r"(?<![?$:\w])(?:SELECT|ASK)\b", re.IGNORECASE)
+_MODIFIER = re.compile(r"\s*(?:GROUP\s+BY|HAVING|ORDER\s+BY|LIMIT|OFFSET|VALUES)\b", re.IGNORECASE)
+_HEAD = re.compile(r"(?<!\S)((?:entity|relation)\w+)\s*=\s*(?=\[)", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"\b(?:entity|relation)\w+", re.IGNORECASE)
+ADAPTED = 0.85
+"""An example with at least this score is nearly the same question: its query is to be adapted."""
+SHOWN_FAILURES = 3
+"""The most attempts that are shown again, the last ones."""
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_PIECE = re.compile(r"\w{1,4}|[^\w\s]")
 
 
 def writer_named(name: str, *, constrained: bool) -> WriterName:
@@ -65,14 +88,6 @@ def writer_named(name: str, *, constrained: bool) -> WriterName:
     if name not in found:
         raise InputError(f"{name} is no policy: give some of {','.join(WRITERS)}")
     return found[name]
-
-
-_AS_PGMR = ("placeholders", "harvest")
-_WITH_NAMES = ("rag", "harvest")
-EXPECTED = (
-    "expected tables ids, rag, placeholders, harvest and constrained, each with system and user, which has $question (in rag "
-    "and harvest $names too), and [[example]] tables with question, sparql and names"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,18 +226,6 @@ def _entries(number: int, table: Mapping[str, str], properties: Collection[str])
         entry_of(clean_part(name), id_, "relation" if id_ in properties or is_wikidata_property(id_) else "entity")
         for id_, name in table.items()
     )
-
-
-_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})(?:[^`\n]*$|\w*)|`{3,}", re.MULTILINE)
-_BEGIN = re.compile(
-    r"\bPREFIX\s+[\w.-]*:\s*<|\bBASE\s*<|\bSELECT\s*(?:DISTINCT\b|REDUCED\b|[?$*(])|\bASK\s*(?:WHERE\b|FROM\b|\{)",
-    re.IGNORECASE,
-)
-_COMMENT = re.compile(r"[ \t]*#.*")
-_FORM = re.compile(r"(?<![?$:\w])(?:SELECT|ASK)\b", re.IGNORECASE)
-_MODIFIER = re.compile(r"\s*(?:GROUP\s+BY|HAVING|ORDER\s+BY|LIMIT|OFFSET|VALUES)\b", re.IGNORECASE)
-_HEAD = re.compile(r"(?<!\S)((?:entity|relation)\w+)\s*=\s*(?=\[)", re.IGNORECASE)
-_PLACEHOLDER = re.compile(r"\b(?:entity|relation)\w+", re.IGNORECASE)
 
 
 def query_in(text: str) -> str | None:
@@ -379,17 +382,6 @@ def without_prefixes(sparql: str, prefixes: Mapping[str, str]) -> str:
     "ASK { ex:a a '1  2' }"
     """
     return joined(Prologue(tokens_of(sparql)).without_known(prefixes), one_line=True)
-
-
-ADAPTED = 0.85
-"""An example with at least this score is nearly the same question: its query is to be adapted."""
-SHOWN_FAILURES = 3
-"""The most attempts that are shown again, the last ones."""
-
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-_PIECE = re.compile(r"\w{1,4}|[^\w\s]")
 
 
 class TokensSpentError(RefactxError):

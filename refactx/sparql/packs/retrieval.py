@@ -22,6 +22,20 @@ from refactx.sparql.packs.pack import GAP, Pack, PackExample, QuestionPattern
 from refactx.sparql.placeholders.entry import Encoder
 
 _BETWEEN = r"(?:\W+\w+){0,3}"
+_PAIRS = ("''", '""', "‘’", "“”", "«»", "„“", "``")
+_GLOSS = r"(?:\s*\([^()]*\))?"
+_QUOTED = re.compile("|".join(rf"(?<!\w){a}(?=\S)([^{a}{b}\n]+?){b}(?!\w){_GLOSS}" for a, b in map(tuple, _PAIRS)))
+FEWEST = 200
+"""Fewer texts are encoded each time: MiniLM takes some two seconds for so many."""
+WORDS, PHRASES = 0.4, 0.6
+"""The shares of words and phrases in a score, those of the published detector (tonazzog/nl2sparql, `patterns.py`)."""
+FLOOR = 0.4
+"""The cosine with a phrase that counts for nothing, as questions of other patterns reach it (docs/results/packs.md)."""
+HINTED = 0.7
+"""The share of a pattern's weight that it has by two hints."""
+_K1, _B = 1.5, 0.75
+_STEM = 6
+"""Words are compared by so many letters, which is a stem in Italian as in English."""
 
 
 def fold(text: str) -> str:
@@ -58,11 +72,6 @@ def _part(word: str) -> str:
     return start + found
 
 
-_PAIRS = ("''", '""', "‘’", "“”", "«»", "„“", "``")
-_GLOSS = r"(?:\s*\([^()]*\))?"
-_QUOTED = re.compile("|".join(rf"(?<!\w){a}(?=\S)([^{a}{b}\n]+?){b}(?!\w){_GLOSS}" for a, b in map(tuple, _PAIRS)))
-
-
 def quoted_terms(question: str) -> tuple[str, ...]:
     """Return what is in quotes.
 
@@ -79,10 +88,6 @@ def without_quoted(question: str) -> str:
     'Find hyponyms of  with their definitions'
     """
     return _QUOTED.sub("", question)
-
-
-FEWEST = 200
-"""Fewer texts are encoded each time: MiniLM takes some two seconds for so many."""
 
 
 def embeddings_of(encoder: Encoder, texts: Sequence[str], folder: Path | None = None) -> NDArray[np.float32]:
@@ -109,14 +114,6 @@ def embeddings_of(encoder: Encoder, texts: Sequence[str], folder: Path | None = 
             np.save(file, made)
         os.replace(file.name, path)  # noqa: PTH105 # whole or not at all
     return made
-
-
-WORDS, PHRASES = 0.4, 0.6
-"""The shares of words and phrases in a score, those of the published detector (tonazzog/nl2sparql, `patterns.py`)."""
-FLOOR = 0.4
-"""The cosine with a phrase that counts for nothing, as questions of other patterns reach it (docs/results/packs.md)."""
-HINTED = 0.7
-"""The share of a pattern's weight that it has by two hints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,11 +223,6 @@ def _found(expression: "re.Pattern[str] | None", text: str) -> tuple[str, ...]:
 
 def _of(texts: Mapping[str, Sequence[str]]) -> list[str]:
     return [text for some in texts.values() for text in some]
-
-
-_K1, _B = 1.5, 0.75
-_STEM = 6
-"""Words are compared by so many letters, which is a stem in Italian as in English."""
 
 
 class QuestionIndex:

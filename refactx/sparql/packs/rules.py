@@ -18,6 +18,11 @@ from refactx.sparql.syntax.view import (
 )
 
 TermKind = Literal["class", "property", "individual"]
+TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+LITERAL = "literal"
+"""The kind of literals, in place of a class."""
+_DATATYPES = ("http://www.w3.org/2001/XMLSchema#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString")
+_Kinds: TypeAlias = dict[str, dict[str, PatternView]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +117,6 @@ class Rule:
         """Yield what is wrong in a query by this rule, each once. `schema`: the pack's terms, by IRI."""
         found = (one for check in self.checks for one in check.findings(query, self.names, schema))
         yield from dict.fromkeys(found)
-
-
-TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,12 +435,6 @@ def _about(argument: object) -> set[str]:
     if isinstance(argument, CallView) and argument.name == "STR":
         return _about(argument.arguments[0])
     return {argument} if isinstance(argument, str) else set()
-
-
-LITERAL = "literal"
-"""The kind of literals, in place of a class."""
-_DATATYPES = ("http://www.w3.org/2001/XMLSchema#", "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString")
-_Kinds: TypeAlias = dict[str, dict[str, PatternView]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,39 @@ SCHEMA = (
     "http://rdfs.org/ns/void#",
 )
 """Namespaces of terms that describe a schema and not the domain."""
+KNOWN = {
+    **{
+        prefix: PREFIXES[prefix]
+        for prefix in ("rdf", "rdfs", "owl", "xsd", "skos", "schema", "wd", "wdt", "ontolex", "prov")
+    },
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "dcterms": "http://purl.org/dc/terms/",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "void": "http://rdfs.org/ns/void#",
+    "org": "http://www.w3.org/ns/org#",
+    "vcard": "http://www.w3.org/2006/vcard/ns#",
+    "sdo": "https://schema.org/",
+    "geo": "http://www.w3.org/2003/01/geo/wgs84_pos#",
+    "dbo": "http://dbpedia.org/ontology/",
+    "dbr": "http://dbpedia.org/resource/",
+}
+"""Prefixes that people expect."""
+_EMPTY = ("www", "org", "com", "net", "example", "ontology", "vocab", "id")
+"""Words of a namespace that tell nothing."""
+_PREPOSITIONS = ("by", "in", "for", "at", "to", "from", "with", "on", "of")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+SAMPLE = 2_000
+"""Triples of a property, or instances, that are looked at."""
+CLASSES, PROPERTIES, GRAPHS = 60, 150, 12
+"""The most classes, properties and graphs of a pack."""
+_FEW = 4
+"""Classes of a domain or range: those of most of the sample."""
+_CHUNK = 40
+_PROLOGUE = """PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
+PREFIX skos: <http://www.w3.org/2004/02/skos/core#>
+PREFIX void: <http://rdfs.org/ns/void#>
+"""
+_IN_SCHEMA = {f"{SCHEMA[0]}type", f"{SCHEMA[1]}label"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,29 +133,6 @@ class BoundedQueries:
             self.notes.append(text)
 
 
-KNOWN = {
-    **{
-        prefix: PREFIXES[prefix]
-        for prefix in ("rdf", "rdfs", "owl", "xsd", "skos", "schema", "wd", "wdt", "ontolex", "prov")
-    },
-    "foaf": "http://xmlns.com/foaf/0.1/",
-    "dcterms": "http://purl.org/dc/terms/",
-    "dc": "http://purl.org/dc/elements/1.1/",
-    "void": "http://rdfs.org/ns/void#",
-    "org": "http://www.w3.org/ns/org#",
-    "vcard": "http://www.w3.org/2006/vcard/ns#",
-    "sdo": "https://schema.org/",
-    "geo": "http://www.w3.org/2003/01/geo/wgs84_pos#",
-    "dbo": "http://dbpedia.org/ontology/",
-    "dbr": "http://dbpedia.org/resource/",
-}
-"""Prefixes that people expect."""
-_EMPTY = ("www", "org", "com", "net", "example", "ontology", "vocab", "id")
-"""Words of a namespace that tell nothing."""
-_PREPOSITIONS = ("by", "in", "for", "at", "to", "from", "with", "on", "of")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-
 def namespace_of(iri: str) -> str:
     """Return the IRI up to its last `#` or `/`; empty without one.
 
@@ -189,20 +199,6 @@ def plural(noun: str) -> str:
     if re.search(r"[^aeiou]y$", noun):
         return noun[:-1] + "ies"
     return noun + ("es" if re.search(r"(s|x|z|ch|sh)$", noun) else "s")
-
-
-SAMPLE = 2_000
-"""Triples of a property, or instances, that are looked at."""
-CLASSES, PROPERTIES, GRAPHS = 60, 150, 12
-"""The most classes, properties and graphs of a pack."""
-_FEW = 4
-"""Classes of a domain or range: those of most of the sample."""
-_CHUNK = 40
-_PROLOGUE = """PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>
-PREFIX skos: <http://www.w3.org/2004/02/skos/core#>
-PREFIX void: <http://rdfs.org/ns/void#>
-"""
-_IN_SCHEMA = {f"{SCHEMA[0]}type", f"{SCHEMA[1]}label"}
 
 
 def survey(

@@ -22,6 +22,13 @@ from refactx.sparql.packs.retrieval import Retrieved
 from refactx.sparql.packs.validation import ValidationReport
 from refactx.sparql.placeholders.entry import MemoryEntry, MentionChoice
 
+FEATURES = ("constant", "valid", "has rows", "attempts", "best example", "patterns", "doubted")
+FEWEST = 20
+"""Fewer translations say nothing."""
+_RIDGE = 1.0
+"""The weight of the squares of the coefficients, so that few translations do not make a confidence certain."""
+_STEPS = 50
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
@@ -123,14 +130,6 @@ class Translation:
 def best_of(attempts: Sequence[Attempt]) -> Attempt | None:
     """Return the best attempt, of equal ones the first; None if there is none."""
     return max(attempts, key=lambda one: one.rank, default=None)
-
-
-FEATURES = ("constant", "valid", "has rows", "attempts", "best example", "patterns", "doubted")
-FEWEST = 20
-"""Fewer translations say nothing."""
-_RIDGE = 1.0
-"""The weight of the squares of the coefficients, so that few translations do not make a confidence certain."""
-_STEPS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

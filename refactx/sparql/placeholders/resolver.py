@@ -40,6 +40,20 @@ _OF_OBJECT = (f"{_PROPERTY}direct/", f"{_PROPERTY}statement/")
 """Namespaces of properties whose object is the value: that of claims, and that of statements."""
 _NEEDED = ("select", "group", "graph", "lateral")
 """Groups that answers have to match."""
+Reading = tuple[str, bool]
+"""The id of a property, and whether it is read backwards, from its values."""
+KEPT = 10_000
+"""The entities whose properties are kept: some 20 MB."""
+COMBINATIONS = 20_000
+"""The most combinations of candidates that are compared for one query: 0.1 s."""
+MATCH = 0.5
+"""How much similarity a pattern that matches outweighs."""
+FACTS = 0.2
+"""How much similarity the facts of a candidate outweigh, if all facts of the candidates of its mention are its own."""
+CANDIDATES = 10
+"""The nearest entries of a mention that are candidates."""
+NAMESAKES = 30
+"""The most entries with a mention's label that are candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +88,6 @@ def patterns_of(query: PgmrQuery) -> tuple[MentionPattern, ...]:
             if namespace in spaces and {entity, relation} <= query.mentions.keys():
                 found[MentionPattern(entity, relation, inverse)] = None
     return tuple(found)
-
-
-Reading = tuple[str, bool]
-"""The id of a property, and whether it is read backwards, from its values."""
-
-KEPT = 10_000
-"""The entities whose properties are kept: some 20 MB."""
 
 
 class Feasible(Protocol):
@@ -152,14 +159,6 @@ def _readings(property_: str, inverse: bool, also: Iterable[str]) -> list[Readin
     return [(property_, inverse), *((other, not inverse) for other in also)]
 
 
-COMBINATIONS = 20_000
-"""The most combinations of candidates that are compared for one query: 0.1 s."""
-MATCH = 0.5
-"""How much similarity a pattern that matches outweighs."""
-FACTS = 0.2
-"""How much similarity the facts of a candidate outweigh, if all facts of the candidates of its mention are its own."""
-
-
 class JointChoice:
     """The candidates of a query's mentions, and the patterns between these, by placeholder. Each mention has at least
     one candidate, those with most weight first.
@@ -228,12 +227,6 @@ def _trimmed(options: Mapping[str, Sequence[WeighedChoice]]) -> dict[str, list[W
     while prod(map(len, kept.values())) > COMBINATIONS:
         max(kept.values(), key=len).pop()
     return kept
-
-
-CANDIDATES = 10
-"""The nearest entries of a mention that are candidates."""
-NAMESAKES = 30
-"""The most entries with a mention's label that are candidates."""
 
 
 class MemoryResolver:
@@ -352,12 +345,14 @@ class MemoryResolver:
         match: Match = choice.mention.kind if choice.how == "nearest" else "namesake"
         return self._least_of[match]
 
-    def _passes(self, choice: MentionChoice) -> bool:
-        exact = choice.how != "nearest" and choice.similarity == 1
-        return exact or choice.similarity >= self._least(choice)
-
     def _passing(self, options: Sequence[WeighedChoice]) -> list[WeighedChoice]:
-        return [one for one in options if self._passes(one.choice)]
+        """Return the options that are what was asked for, or similar enough to it."""
+        return [
+            one
+            for one in options
+            if one.choice.similarity >= self._least(one.choice)
+            or (one.choice.how != "nearest" and one.choice.similarity == 1)
+        ]
 
     def _refusal(self, name: str, mention: Placeholder, options: Sequence[WeighedChoice]) -> Refused | None:
         if self._passing(options):

@@ -25,6 +25,12 @@ _HEAD = re.compile(r"(?<!\S)((?:entity|relation)\w+)\s*=\s*(?=\[(?!/))", re.IGNO
 _ENTRY = re.compile(r"\[(ENT|REL)\](.*?)\[/(ENT|REL)\](.*)", re.IGNORECASE | re.DOTALL)
 _MARK = re.compile(rf"\[/?(?:ENT|REL)\]|\b(?:start|end)uri\b|{_HEAD.pattern}", re.IGNORECASE)
 _KINDS: Mapping[str, Kind] = {"ENT": "entity", "REL": "relation"}
+PLACEHOLDER = re.compile(r"(?:entity|relation)\w+", re.IGNORECASE)
+_EXPECTED_INLINE = "expected starturi Label enduri"
+_ANY = "urn:pgmr:"
+Dialect = Literal["block", "inline"]
+"""`block`: placeholders, and a mapping block after the query; `inline`: labels in the query, `starturi Label enduri`."""
+LINE_END = "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +160,6 @@ def _shown(text: str) -> str:
     """Return the first line of a text, cut to 40 characters, in quotes."""
     first = text.strip().partition("\n")[0]
     return repr(first if len(first) <= 40 else f"{first[:39]}…")
-
-
-PLACEHOLDER = re.compile(r"(?:entity|relation)\w+", re.IGNORECASE)
-_EXPECTED_INLINE = "expected starturi Label enduri"
-_ANY = "urn:pgmr:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,10 +359,6 @@ def _namespace(token: Token, prologue: Prologue) -> str | None:
     return namespace
 
 
-Dialect = Literal["block", "inline"]
-"""`block`: placeholders, and a mapping block after the query; `inline`: labels in the query, `starturi Label enduri`."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
     """How PGMR text is written.
@@ -377,7 +374,6 @@ class Style:
 
 
 DEFAULT_STYLE = Style()
-LINE_END = "\n"
 
 
 def to_pgmr(sparql: str, names: MentionNames, style: Style = DEFAULT_STYLE) -> str:

@@ -14,7 +14,7 @@ from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
 from refactx.postgres.catalogue import find_index
 from refactx.postgres.database import Database
-from refactx.postgres.locks import Connection, memory_lock
+from refactx.postgres.locks import memory_lock
 from refactx.postgres.memory import (
     MOST_NUMBERS,
     EntryRow,
@@ -57,6 +57,8 @@ BATCH = 1024
 _CACHE_BYTES = 16 << 20  # each row is read once
 
 Progress = Callable[[int, int], object]
+_MORE = 3
+"""How many entries are read for each that is wanted, if aliases have embeddings: an entity may have several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +131,15 @@ def build_memory(
             removed, added = update_entries(connection, memory, name_rows(opened), part_rows(opened))
             copied = copy_embeddings(connection, memory)
             total, missing = count_missing(connection, memory)
-            _encode_missing(
-                connection, memory, encoder, vectors, batch, lambda done: progress(total - missing + done, total)
-            )
+            done = total - missing
+            progress(done, total)
+            for some in missing_batches(connection, memory, batch):
+                embeddings = checked_embeddings(
+                    encoder, [MemoryEntry("", one.label, one.description).text for one in some]
+                )
+                store_embeddings(connection, memory, [one.entry for one in some], embeddings, vectors)
+                done += len(some)
+                progress(done, total)
             build_graphs(connection, memory, vectors)
             finish_memory(connection, memory, changes)
     return BuildResult(
@@ -148,23 +156,6 @@ def build_memory(
     )
 
 
-def _encode_missing(
-    connection: Connection,
-    memory: MemoryRecord,
-    encoder: Encoder,
-    vectors: str,
-    batch: int,
-    progress: Callable[[int], object],
-) -> None:
-    done = 0
-    progress(done)
-    for some in missing_batches(connection, memory, batch):
-        embeddings = checked_embeddings(encoder, [MemoryEntry("", one.label, one.description).text for one in some])
-        store_embeddings(connection, memory, [one.entry for one in some], embeddings, vectors)
-        done += len(some)
-        progress(done)
-
-
 def checked_embeddings(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
     """Return the embeddings of n texts, float32[n, width]. Raises ModelError if they are not what a memory needs."""
     found = np.asarray(encoder.encode(texts), np.float32)
@@ -176,10 +167,6 @@ def checked_embeddings(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.flo
     if not (np.isfinite(found).all() and found.any(1).all()):
         raise ModelError(f"encoder {encoder.name} returned an embedding that is not finite, or zero")
     return found
-
-
-_MORE = 3
-"""How many entries are read for each that is wanted, if aliases have embeddings: an entity may have several."""
 
 
 class VectorMemory:

@@ -50,6 +50,12 @@ BATCH = 8192
 
 Advance = Callable[[int], object]
 """Called with a number of facts that are done."""
+_NODE = NamedNode(OWN + "node")
+SMALL = 10_000
+"""So many changed facts are followed however few the index has."""
+_PART = 4  # to follow more than a quarter of the facts takes longer than to build the store anew
+STORE_FACTS = 200_000
+"""An index of at most so many facts has a store from the beginning: 30,000 facts a second, 100 bytes each; 0.04 s at least."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,9 +84,6 @@ class Published:
                 self.rewritten += typed[literal_]
                 self.example = self.example or (str(literal_), str(*_stored([literal_])))
             yield from some
-
-
-_NODE = NamedNode(OWN + "node")
 
 
 def _stays(literal: Literal) -> bool:
@@ -141,7 +144,7 @@ def build_store(
     """
     folder = folder_of(index)
     with folder.writing() as path:
-        return build_at(path, folder, index, advance, why, published)
+        return build_at(path, folder, index, advance, why, published=published)
 
 
 def build_at(
@@ -150,6 +153,7 @@ def build_at(
     index: Index,
     advance: Advance,
     why: str,
+    *,
     published: Callable[[], Iterable[Quad]] = tuple,
 ) -> StoreReport:
     """Build a store at a path where nothing is."""
@@ -252,11 +256,6 @@ def all_names(index: Index) -> dict[str, Named]:
     for key, block in reversed(index.name_rows()):  # the latest table is the first, and it decides
         named |= index.unpack_names(key, block)
     return named
-
-
-SMALL = 10_000
-"""So many changed facts are followed however few the index has."""
-_PART = 4  # to follow more than a quarter of the facts takes longer than to build the store anew
 
 
 class CannotFollowError(Exception):
@@ -452,10 +451,6 @@ def update_store(index: Index, *, advance: Advance = lambda done: None) -> Store
                 reason = f"it was damaged ({' '.join(str(error).split())})"
         rmtree(path, ignore_errors=True)
         return build_at(path, folder, index, advance, reason)
-
-
-STORE_FACTS = 200_000
-"""An index of at most so many facts has a store from the beginning: 30,000 facts a second, 100 bytes each; 0.04 s at least."""
 
 
 def keep_store(

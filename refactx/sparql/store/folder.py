@@ -38,6 +38,13 @@ from refactx.postgres.entry import IndexVersion
 
 READ_ERRORS = (OSError, RuntimeError)
 """What pyoxigraph raises if it cannot read a database: RocksDB's checksums and missing files are RuntimeErrors."""
+_NEXT, _WRITER = "next", "lock"
+_PAUSE = 0.02
+"""The seconds between two attempts to lock a file."""
+_LOCK = os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC  # makes it if it is missing; if not, only the right to read is needed
+FORMAT = 4
+"""The version of stores: it changes when the same facts give other triples, or are stored otherwise."""
+_FILE = "refactx.json"
 
 
 class StoreError(RefactxError):
@@ -45,12 +52,6 @@ class StoreError(RefactxError):
 
     The message has the command that makes it right.
     """
-
-
-_NEXT, _WRITER = "next", "lock"
-_PAUSE = 0.02
-"""The seconds between two attempts to lock a file."""
-_LOCK = os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC  # makes it if it is missing; if not, only the right to read is needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,12 +244,6 @@ def _sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-FORMAT = 4
-"""The version of stores: it changes when the same facts give other triples, or are stored otherwise."""
-
-_FILE = "refactx.json"
 
 
 @dataclass(frozen=True, slots=True)

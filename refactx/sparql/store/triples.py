@@ -55,6 +55,8 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?", re.ASCII)
 _POWER = re.compile(r"-?\d(?:\.\d+)?e[+-]\d+", re.ASCII)
 """Other numbers are texts: a code (`12E4`, `007`, `+43`) would be another one as a number. Numbers that are longer than those
 of an engine (pyoxigraph has 38 digits, 18 of them after the point) it shows as they are, and does not compare."""
+FindNames = Callable[[set[str]], Mapping[str, Named]]
+"""A lookup of names, without those that have no id."""
 
 
 def entity(id_: str) -> NamedNode:
@@ -207,10 +209,6 @@ def _point(text: str) -> Literal | None:
         return None
     body = f"<{_WD}{name}> " if name else ""
     return Literal(f"{body}Point({place.east:f} {place.north:f})", datatype=_WKT)
-
-
-FindNames = Callable[[set[str]], Mapping[str, Named]]
-"""A lookup of names, without those that have no id."""
 
 
 class Triples:

@@ -47,6 +47,9 @@ _ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 _END = "$END"
 _IN_TRIPLES = frozenset("/|^!(,;")
 _NUMBERS = frozenset(XSD + name for name in ("integer", "decimal", "double"))
+_UNDEF = object()
+_RULES: dict[str, Callable[[list[Any]], Any]] = {"start": lambda children: children[0]}
+"""What the rules of the grammar make of their children: leaves, pieces and parts of the tree."""
 
 
 class ParseError(Exception):
@@ -282,11 +285,6 @@ class _Piece(NamedTuple):
     name: str
     value: Any
     span: Span
-
-
-_UNDEF = object()
-_RULES: dict[str, Callable[[list[Any]], Any]] = {"start": lambda children: children[0]}
-"""What the rules of the grammar make of their children: leaves, pieces and parts of the tree."""
 
 
 def _rule(call: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:

@@ -76,15 +76,15 @@ def _from_end(parsed: ParsedQuery, triple: TriplePattern) -> str:
     otherwise nothing."""
     known = [term.kind in ("iri", "literal") for term in (triple.subject, triple.object)]
     steps = list(_steps(triple.path, backwards=known[1]))
-    if known[0] == known[1] or len(steps) < 2 or not any(_is_closure(step) for step, _ in steps):
+    if (
+        known[0] == known[1]
+        or len(steps) < 2
+        or not any(isinstance(step, Path) and step.sign in _CLOSURES for step, _ in steps)
+    ):
         return ""
     start, end = (triple.object, triple.subject) if known[1] else (triple.subject, triple.object)
     path = Path("/", tuple(Path("^", (step,)) if backwards else step for step, backwards in steps))
     return f"{parsed.text(start.span)} {path_text(path, parsed.text)} {parsed.text(end.span)}"
-
-
-def _is_closure(path: Path | Term) -> bool:
-    return isinstance(path, Path) and path.sign in _CLOSURES
 
 
 def _steps(path: Path | Term, *, backwards: bool) -> Iterator[tuple[Path | Term, bool]]:

@@ -13,6 +13,8 @@ from refactx.sparql.syntax.tokens import Span
 XSD = "http://www.w3.org/2001/XMLSchema#"
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 PathSign = Literal["/", "|", "^", "!", "*", "+", "?"]
+_BINDING = {"|": 0, "/": 1, "^": 2, "*": 3, "+": 3, "?": 3, "!": 4}
+"""How strongly the signs of paths bind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,6 @@ class Path:
     sign: PathSign
     parts: tuple["Path | Term", ...]
     span: Span = field(default=(0, 0), compare=False, kw_only=True)
-
-
-_BINDING = {"|": 0, "/": 1, "^": 2, "*": 3, "+": 3, "?": 3, "!": 4}
-"""How strongly the signs of paths bind."""
 
 
 def path_text(path: Path | Term, text: Callable[[Span], str]) -> str:

@@ -328,7 +328,8 @@ class _Viewing:
         for part in node.elements:
             if isinstance(part, tree.Block):
                 for triple in part.triples:
-                    self._triple(triple, group)
+                    start, end = self._term(triple.subject), self._term(triple.object)
+                    self._ways(self._steps(triple.path), start, end, group)
             elif isinstance(part, tree.Values):
                 self._values(part, group)
             elif isinstance(part, tree.QueryTree):
@@ -353,13 +354,6 @@ class _Viewing:
             self._parts(inner, self._new(group, kind, **changes))
 
     # --- Patterns
-
-    def _triple(self, triple: tree.TriplePattern, group: GroupView) -> None:
-        start, end = self._term(triple.subject), self._term(triple.object)
-        if isinstance(triple.path, tree.Term):
-            self._pattern(start, self._term(triple.path), end, group)
-        else:
-            self._ways(self._steps(triple.path), start, end, group)
 
     def _ways(self, ways: _Ways, start: str, end: str, group: GroupView) -> None:
         """Add the patterns of a path: of several ways, each is a branch of a union."""

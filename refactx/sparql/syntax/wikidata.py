@@ -70,6 +70,7 @@ _POINT = re.compile(
     r"\s*(?:<([^<>]*)>\s*)?point\s*\(\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s+([-+]?[\d.]+(?:e[-+]?\d+)?)\s*\)\s*",
     re.IGNORECASE,
 )
+Function = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +224,6 @@ def _labelled_by(service: Nested, wanted: Sequence[str]) -> Iterator[tuple[str, 
         kind = next((kind for kind in _KINDS if name.endswith(kind) and name != kind), None)
         if kind is not None:
             yield f"?{name.removesuffix(kind)}", kind, languages, name
-
-
-Function = Callable[..., Any]
 
 
 def label_functions(store: Store, missing: set[str]) -> dict[NamedNode, Function]:
