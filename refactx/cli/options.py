@@ -92,6 +92,12 @@ OWN_INDEX = click.option(
 )
 MODEL = click.option("--model", required=True, metavar="MODEL", help="Hugging Face id, folder, GGUF; or demo.")
 PROMPT = click.option("--prompt", metavar="PROMPT", help="Its name or a .toml file; default: the index's own.")
+WEIGHTS = click.option(
+    "--weights",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Weights of the choice, as calibrate --save writes.",
+)
 BATCH_SIZE = click.option(
     "--batch-size", default=1, show_default=True, type=click.IntRange(1), metavar="N", help="Ask N questions at a time."
 )
