@@ -59,11 +59,11 @@ INGEST_LAYERS = """
     sources      selection report          parallel
     profile
 """
-RUN_BY_ASK = ("refactx.ask.grounded", "refactx.ask.training")
+RUN_BY_ASK = ("refactx.ask.grounded", "refactx.ask.teach.training")
 LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "torch": ("refactx.engines.transformers", "refactx.engines.vllm", "refactx.models", *RUN_BY_ASK),
     "transformers": ("refactx.engines.transformers", "refactx.models", *RUN_BY_ASK),
-    "peft": ("refactx.models", "refactx.ask.training"),
+    "peft": ("refactx.models", "refactx.ask.teach.training"),
     "vllm": ("refactx.engines.vllm",),
     "mcp": ("refactx.mcp",),
     "fastapi": ("refactx.server",),

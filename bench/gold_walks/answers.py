@@ -14,7 +14,7 @@ from refactx.ingest.parsers.values import format_literal
 from refactx.iris import OWN_PREFIXES as PREFIXES
 from refactx.walks.answered import answer_query
 from refactx.walks.language import FactSet, Query, QueryError
-from refactx.walks.sets import Limits
+from refactx.walks.sets import WalkLimits
 
 Answer = bool | frozenset[str]
 
@@ -42,7 +42,7 @@ def answer_of_index(query: Query, facts: FactSet) -> Answer:
 
     The limits are the default ones, but for the time, which depends on the machine.
     """
-    answered = answer_query(query, facts, Limits(seconds=60))
+    answered = answer_query(query, facts, WalkLimits(seconds=60))
     result = answered.result
     if not result.is_complete:
         raise QueryError(f"a part of the answer: {result.reason}")

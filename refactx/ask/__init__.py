@@ -16,8 +16,8 @@ from refactx.lazy import lazy_exports
 if TYPE_CHECKING:
     from refactx.ask.answer import Answer, final_answer
     from refactx.ask.asker import Asker
-    from refactx.ask.chat import CancellableModel, TextModel
-    from refactx.ask.chat_model import ChatModel
+    from refactx.ask.chat_server import CancellableModel, TextModel
+    from refactx.ask.chat_text import ChatModel
     from refactx.ask.grounded import GroundedModel, ground
     from refactx.ask.prompt import GREEDY, Example, Generation, Prompt, check_prompt, load_prompt
     from refactx.ask.queries import QueryChoice
@@ -31,8 +31,8 @@ __getattr__ = lazy_exports(
     {
         "answer": "Answer final_answer",
         "asker": "Asker",
-        "chat": "CancellableModel TextModel",
-        "chat_model": "ChatModel",
+        "chat_server": "CancellableModel TextModel",
+        "chat_text": "ChatModel",
         "grounded": "GroundedModel ground",
         "prompt": "GREEDY Example Generation Prompt check_prompt load_prompt",
         "queries": "QueryChoice",

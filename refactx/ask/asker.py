@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from refactx.ask.answer import Answer, AnswerLine, FinishReason, RepeatedAnswer, final_answer, unlinked
-from refactx.ask.chat import thinking_of
+from refactx.ask.conversation import thinking_of
 from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
 from refactx.ask.queries import QueryChoice, choose_query
@@ -29,9 +29,9 @@ from refactx.fact import Fact, LinkedFact, clean_part
 from refactx.index.open import opened
 from refactx.models.loading import check_chat_template
 from refactx.selection.beams import FactBeams
-from refactx.selection.channel import Channel, ChannelOptions
+from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.mentions import FoldedTokens
-from refactx.selection.query_answers import OwnQueries, QueryAnswers
+from refactx.selection.query_answers import OwnQueries
 from refactx.tokenizer import FactTokenizer
 from refactx.walks.decoding import QueryGrammar
 from refactx.walks.language import FactSet
@@ -41,7 +41,7 @@ LONGEST_PREFIX = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EncodedQuestion:
     """A question and the `ids` of its prompt; `left_out`: how many earlier turns the prompt does not have; `most`: the
     most ids that may follow; `thought`: how many of these a thought may take, which the prompt then opens; `earlier`: the
     texts of the turns that the prompt has."""
@@ -63,7 +63,9 @@ class PromptInputs:
         self._closing = 0 if thoughts is None else len(thoughts.closing)
         self._prefixes: dict[tuple[str, bool], list[int]] = {}  # by the caller's system message, and whether they think
 
-    def encode(self, question: str, options: Generation, history: Sequence[Example] = (), system: str = "") -> Asked:
+    def encode(
+        self, question: str, options: Generation, history: Sequence[Example] = (), system: str = ""
+    ) -> EncodedQuestion:
         """Return the prompt with the latest turns of the history that fit.
 
         They leave room for the ids of the answer and of a thought before it, or at least for half of the ids that the
@@ -93,7 +95,7 @@ class PromptInputs:
         left = min(options.think, most - min(options.max_new_tokens, most // 2)) - self._closing
         thought = max(1, left) if options.think else 0
         earlier = tuple(f"{turn.question}\n{turn.answer}" for turn in history[left_out:])
-        return Asked(question.strip(), ids, left_out, most, thought, earlier)
+        return EncodedQuestion(question.strip(), ids, left_out, most, thought, earlier)
 
     def prefix(self, system: str = "", *, think: bool = False) -> list[int]:
         """Return the ids with which nearly all prompts begin: a first token of a question may include text before it.
@@ -127,14 +129,18 @@ class Channels:
     """
 
     def __init__(self, index: FactSource, prompt: Prompt, ends: Collection[int]) -> None:
-        self._index, self._prompt, self._end = index, prompt, sorted(ends)[:1]
-        self._facts: FactSet | None = None
-        self._tokens: FoldedTokens | None = None
-        texts = [prompt.channel.strip()]
-        if prompt.has_queries and (facts := facts_of(index)) is not None:
-            self._facts, self._tokens = facts, FoldedTokens(index.tokenizer.token_bytes)
+        self._index, self._prompt = index, prompt
+        texts, self._queries = [prompt.channel.strip()], cast("QuerySources | None", None)
+        if prompt.words is not None and prompt.has_queries and (facts := facts_of(index)) is not None:
+            self._queries = QuerySources(
+                facts=facts,
+                words=prompt.words,
+                tokens=FoldedTokens(index.tokenizer.token_bytes),
+                aliases=getattr(index, "property_aliases", {}),
+                end=sorted(ends)[:1],
+            )
             texts.append(f"{texts[0]}\n{prompt.queries.strip()}")
-        self._examples = [index.tokenizer.encode(f"{text}\n") for text in texts]
+        self._examples = [tuple(index.tokenizer.encode(f"{text}\n")) for text in texts]
 
     def of(
         self,
@@ -145,39 +151,25 @@ class Channels:
     ) -> Channel | None:
         """Return the channel of a question; None if the prompt has no examples for one.
 
-        `min_confidence`: as in `ChannelOptions`, None for the prompt's; `room`: as in `AnswerLines`; `earlier`: the texts of
-        the turns before it, the latest last.
+        `min_confidence`: as in `Weights`, None for the prompt's; `room`, `earlier`: as in `Channel`.
         """
         if not self._prompt.channel.strip():
             return None
         prompt, question = self._prompt, clean_part(question)
         ids, lead = scored_question(self._index.tokenizer, prompt, question)
-        options = ChannelOptions(min_confidence=prompt.min_confidence if min_confidence is None else min_confidence)
-        channel = Channel(
-            examples=self._examples[0],
-            of_queries=self._examples[1] if len(self._examples) > 1 else (),
+        least = prompt.min_confidence if min_confidence is None else min_confidence
+        return Channel(
+            examples=self._examples,
             question=ids,
             lead=lead,
+            text=question,
+            earlier=[clean_part(text) for text in earlier],
             marker=prompt.marker,
             unknown=prompt.unknown,
-            options=options,
             room=room,
+            weights=replace(prompt.weights, min_confidence=least),
+            queries=self._queries,
         )
-        if self._facts is not None and self._tokens is not None and prompt.words is not None:
-            channel.queries = QueryAnswers(
-                facts=self._facts,
-                words=prompt.words,
-                tokens=self._tokens,
-                question=question,
-                aliases=getattr(self._index, "property_aliases", {}),
-                score=channel.score_of_queries,
-                marker=prompt.marker,
-                end=self._end,
-                values=options.values,
-                min_confidence=options.min_confidence,
-                earlier=[clean_part(text) for text in earlier],
-            )
-        return channel
 
 
 def own_queries(index: FactSource, prompt: Prompt, ends: Collection[int]) -> OwnQueries | None:
@@ -341,16 +333,16 @@ class Asker:
         self._check(options, free, None)
         if batch_size < 1:
             raise InputError(f"batches of {batch_size} questions: give a batch_size of at least 1")
-        outcomes: list[Asked | InputError] = []
+        outcomes: list[EncodedQuestion | InputError] = []
         for question in questions:
             try:
                 outcomes.append(self._inputs.encode(question, options))
             except InputError as error:
                 outcomes.append(error)
-        asked = [outcome for outcome in outcomes if isinstance(outcome, Asked)]
+        asked = [outcome for outcome in outcomes if isinstance(outcome, EncodedQuestion)]
         answers = self._answers(asked, options, free, None, until, batch_size)
         for outcome in outcomes:
-            answer = next(answers, None) if isinstance(outcome, Asked) else outcome
+            answer = next(answers, None) if isinstance(outcome, EncodedQuestion) else outcome
             if answer is None:  # it was not begun
                 return
             yield answer
@@ -415,7 +407,7 @@ class Asker:
 
     def _answers(
         self,
-        asked: Sequence[Asked],
+        asked: Sequence[EncodedQuestion],
         options: Generation,
         free: bool,
         streamer: Any,
@@ -489,7 +481,7 @@ class Asker:
 
     def _answer(
         self,
-        asked: Asked,
+        asked: EncodedQuestion,
         written: WrittenText,
         reason: FinishReason,
         linked: bool = True,

@@ -19,7 +19,7 @@ import numpy as np
 from refactx.ask.answer import NOT_FOUND, Answer, final_answer
 from refactx.ask.asker import Asker
 from refactx.ask.browse import Checked, browse, check_text
-from refactx.ask.chat import SAMPLING, ChatServer, Reply, ServerRole
+from refactx.ask.chat_server import SAMPLING, ChatReply, ChatServer, ServerRole
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
 from refactx.decoding.stream import TextPiece
 from refactx.decoding.thoughts import without_thoughts
@@ -162,7 +162,7 @@ class CheckedAsker:
         Raises InputError for a question without visible text, and for options of how facts and ids are chosen, which a
         chat API does not take; ModelServerError as `ChatServer.reply` does, and as `Index.children` does.
         """
-        if name := untaken(options, free=free):
+        if name := unsupported_option(options, free=free):
             raise InputError(ONLY_CHATS.format(name))
         started, spent = time.time(), Usage()
         messages: list[dict[str, Any]] = [*self._prompt.messages(question, history, system)]
@@ -226,7 +226,7 @@ class CheckedAsker:
 
     def _reply(
         self, messages: list[dict[str, Any]], options: Generation, tools: Sequence[dict[str, Any]], spent: Usage
-    ) -> Reply:
+    ) -> ChatReply:
         """Return the first reply without calls of tools; `messages` gets those before it, with what the tools returned, and
         `spent` what all of them took."""
         given = {name: getattr(options, name) for name in SAMPLING}
@@ -295,10 +295,10 @@ class CheckedAsker:
         return reviewed
 
 
-def untaken(options: Generation, *, free: bool) -> str:
+def unsupported_option(options: Generation, *, free: bool) -> str:
     """Return the name of the first option of how facts and ids are chosen that is given; "" for none.
 
-    >>> untaken(Generation(top_k=1, temperature=1), free=False), untaken(Generation(temperature=1), free=False)
+    >>> unsupported_option(Generation(top_k=1, temperature=1), free=False), untaken(Generation(temperature=1), free=False)
     ('top_k', '')
     """
     taken = {name: getattr(options, name) for name in ("max_new_tokens", *SAMPLING)}

@@ -66,7 +66,7 @@ _CLASS_OF = ("P31", "http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class ExampleQuestion:
     """A question, and the subject and predicate of the facts that answer it."""
 
     question: str
@@ -83,9 +83,9 @@ class Examples:
 
     def __init__(self, index: Index, facts: TreeFacts) -> None:
         self._index, self._facts, self._reading = index, facts, Lock()
-        self._known: dict[str, list[tuple[bool, Example]]] = {}
+        self._known: dict[str, list[tuple[bool, ExampleQuestion]]] = {}
 
-    def some(self, limit: int, seed: int | None = None) -> list[Example]:
+    def some(self, limit: int, seed: int | None = None) -> list[ExampleQuestion]:
         """Return at most `limit` questions about different subjects, each for another predicate; none if the names are in
         another language than English, in which the questions are.
 
@@ -97,8 +97,8 @@ class Examples:
         chance = random.Random(seed)  # noqa: S311 - not for secrets
         subjects = list(self._subjects)
         chance.shuffle(subjects)
-        found: dict[str, Example] = {}
-        spare: dict[str, Example] = {}
+        found: dict[str, ExampleQuestion] = {}
+        spare: dict[str, ExampleQuestion] = {}
         for subject in subjects:
             if len(found) >= limit:
                 break
@@ -123,12 +123,12 @@ class Examples:
         """The subjects with most facts whose plain names are clear."""
         return _widest(self._index, SUBJECTS)
 
-    def _asked(self, subject: str) -> list[tuple[bool, Example]]:
+    def _asked(self, subject: str) -> list[tuple[bool, ExampleQuestion]]:
         if subject not in self._known:
             self._known[subject] = list(self._questions(subject))
         return self._known[subject]
 
-    def _questions(self, subject: str) -> Iterator[tuple[bool, Example]]:
+    def _questions(self, subject: str) -> Iterator[tuple[bool, ExampleQuestion]]:
         """Yield questions about a subject, and whether each is for a well-known property."""
         name = plain_name(subject)
         if name != subject and len(self._index.complete(f"<{name} (", 2)) > 1:
@@ -140,11 +140,11 @@ class Examples:
             key = (known.id or "", known.inverse) if known else ("", False)
             template = (_BY_PROPERTY if count <= FEW else _MANY).get(key)
             if template:
-                yield True, Example(template.format(name), subject, predicate)
+                yield True, ExampleQuestion(template.format(name), subject, predicate)
             elif predicate not in _UNASKED and (count <= FEW or key[1]):
                 relation = relation_of(self._facts, subject, predicate, known, count)
                 asks = relation.which if count <= FEW else relation.how_many
-                yield False, Example(asks(name), subject, predicate)
+                yield False, ExampleQuestion(asks(name), subject, predicate)
 
 
 def question_for(known: Predicate, relation: Relation, name: str, many: bool) -> str:

@@ -38,7 +38,8 @@ from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact
 from refactx.index.open import opened
 from refactx.selection.beams import FactBeams, choose_strategy
-from refactx.selection.channel import NOT_CHOSEN, Channel
+from refactx.selection.channel import Channel
+from refactx.selection.ranker import NOT_CHOSEN
 from refactx.walks.decoding import QueryGrammar
 from refactx.walks.facts import TreeFacts
 

@@ -2,25 +2,25 @@
 
 Prompts are data, TOML files in `refactx.prompts`: `system`, `trigger`, `marker`, `unknown`, `channel`, `asks`,
 `min_confidence`, and `[[example]]` tables with `question` and `answer`. The question is data too: the texts of control
-tokens are removed from it (`refactx.ask.chat`).
+tokens are removed from it (`refactx.ask.conversation`).
 """
 
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
 
-from refactx.ask.chat import Message, conversation_ids, without_control
+from refactx.ask.conversation import Message, conversation_ids, without_control
 from refactx.engines.writer import Sampling
 from refactx.errors import InputError
 from refactx.fact import DESCRIPTIONS, Fact, LinkedFact, clean_part, split_fact, verbalise, written_part
 from refactx.options import check_options, option
 from refactx.paths import read_toml
 from refactx.selection.mentions import QueryWords
-from refactx.selection.query_answers import MIN_CONFIDENCE
+from refactx.selection.weights import Weights, load_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class Prompt:
     `refactx.selection.channel`: `channel`, facts with questions that they answer, one a line; `asks`, the text between
     the two; `min_confidence`, how much likelier, in nats, a fact or query has to make the question than none does, for
     the answer not to be `unknown`. For `refactx.selection.queries`: `queries`, queries with questions, written like
-    `channel`; `words`, what tells them apart. Without both, questions are answered with facts alone.
+    `channel`; `words`, what tells them apart. Without both, questions are answered with facts alone. `weights`: those of the
+    choice of both, but for `min_confidence`.
     """
 
     system: str
@@ -50,9 +51,10 @@ class Prompt:
     unknown: str = "I don't know."
     channel: str = ""
     asks: str = " Question:"
-    min_confidence: float = MIN_CONFIDENCE
+    min_confidence: float = Weights().min_confidence
     queries: str = ""
     words: QueryWords | None = None
+    weights: Weights = field(default_factory=Weights)
 
     @property
     def has_queries(self) -> bool:
@@ -75,6 +77,13 @@ class Prompt:
         for example in (*self.examples, *history):
             turns += [("user", example.question), ("assistant", example.answer)]
         return [{"role": role, "content": text.strip()} for role, text in [*turns, ("user", question)]]
+
+    def weighted(self, path: Path | None) -> "Prompt":
+        """Return the prompt with the weights of a file, as `load_weights` reads it; `min_confidence` too if the file has it."""
+        if path is None:
+            return self
+        weights = load_weights(path, replace(self.weights, min_confidence=self.min_confidence))
+        return replace(self, weights=weights, min_confidence=weights.min_confidence)
 
     def _led(self, turn: Example) -> Example:
         """Return an earlier turn in the form by which the model is led: clients send back the answer alone."""

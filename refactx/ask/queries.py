@@ -29,7 +29,7 @@ from refactx.walks import (
 from refactx.walks.evaluate import DEFAULT_LIMITS, check_start
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import FactSet, Head, is_line
-from refactx.walks.sets import Limits
+from refactx.walks.sets import WalkLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class QueryChoice:
         """Return how much likelier than no query a candidate makes the question, in nats."""
         return candidate.score - self.without
 
-    def answer(self, limits: Limits = DEFAULT_LIMITS) -> AnsweredQuery | None:
+    def answer(self, limits: WalkLimits = DEFAULT_LIMITS) -> AnsweredQuery | None:
         """Return the likeliest candidate that has an answer, with it; None if there is none.
 
         After the first, only those that count as what the question asks are tried (`min_confidence`).
@@ -114,14 +114,13 @@ def choose_query(
             "queries for questions need a decoder-only model whose state is in a cache that can be copied: give another "
             "model, or write the query as a line"
         )
-    return _run(question, channel, channel.queries, machine, share(model), cancelled)
+    return _run(question, channel, QueryAnswers(machine, channel, channel.queries), share(model), cancelled)
 
 
 def _run(
     question: str,
     channel: Channel,
     queries: QueryAnswers,
-    machine: Machine,
     shared: SharedEngine,
     cancelled: Callable[[], bool] | None,
 ) -> QueryChoice:
@@ -129,7 +128,7 @@ def _run(
     engine, found = shared.scheduler.engine, list[QueryChoice]()
 
     def search() -> Steps[None]:
-        asked = queries.search(machine, engine.trees)
+        asked = queries.search(engine.trees)
         candidates: dict[Any, Candidate] = {}
         for head in asked.heads:
             for one in (yield from asked.candidates(head)):
@@ -141,7 +140,7 @@ def _run(
             mentions=asked.mentions,
             candidates=tuple(sorted(candidates.values(), key=lambda one: -one.score)),
             without=without,
-            min_confidence=queries.min_confidence,
+            min_confidence=channel.weights.min_confidence,
             facts=queries.facts,
         )
         found.append(choice)
@@ -164,7 +163,7 @@ EXAMPLE = "count <Louisiana> <nickname>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class QueryReply:
     """The query of a text, with its answer unless it was not to be run.
 
     `choice`, `confidence`: the choice of it and the confidence in it, if a model chose it; `resolved`: the labels and aliases
@@ -239,7 +238,7 @@ class Replies:
         self._facts, self._choose, self._runs = TreeFacts(index), choose, runs
         self._limits = replace(DEFAULT_LIMITS, facts=max(DEFAULT_LIMITS.facts, facts or 0))
 
-    def to(self, text: str) -> Reply:
+    def to(self, text: str) -> QueryReply:
         """Return the reply to a text. Raises InputError if there is none."""
         check_text(text, self._choose is not None)
         if self._choose is None or is_line(text):
@@ -263,9 +262,9 @@ class Replies:
             )
         return self._reply(text, answered.query, answered, choice=choice, confidence=answered.confidence)
 
-    def _reply(self, text: str, query: Query, answered: AnsweredQuery | None, **more: Any) -> Reply:
+    def _reply(self, text: str, query: Query, answered: AnsweredQuery | None, **more: Any) -> QueryReply:
         sparql = self._sparql(query) if answered is None else answered.sparql
-        return Reply(question=text.strip(), query=query, sparql=sparql, answered=answered, **more)
+        return QueryReply(question=text.strip(), query=query, sparql=sparql, answered=answered, **more)
 
     def _sparql(self, query: Query) -> str | None:
         """Return a query that is not answered as SPARQL; None if a name of it has no id."""

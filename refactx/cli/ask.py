@@ -24,6 +24,7 @@ from refactx.cli.options import (
     MODEL,
     PROMPT,
     SERVED,
+    WEIGHTS,
     engine_options,
     engine_options_of,
     generation_of,
@@ -57,6 +58,7 @@ _PROMPT = "> "
     help="Read questions, one a line or JSON; -: stdin.",
 )
 @PROMPT
+@WEIGHTS
 @click.option("--free", is_flag=True, help="Ask the model alone, without an index.")
 @generation_options
 @server_options
@@ -74,6 +76,7 @@ def ask(
     file: Path | None,
     batch_size: int,
     prompt: str | None,
+    weights: Path | None,
     free: bool,
     as_json: bool,
     **given: Any,
@@ -89,7 +92,7 @@ def ask(
     from refactx.index.open import open_index
 
     asked = prompt or prompt_of(given["adapter"], model)
-    generation, template = generation_of(given), load_prompt(asked or "wikidata")
+    generation, template = generation_of(given), load_prompt(asked or "wikidata").weighted(weights)
     engine = engine_options_of(given, batch_size, generation.num_beams)
     if chat and (file is not None or batch_size > 1):
         raise InputError(
@@ -107,7 +110,7 @@ def ask(
     with ExitStack() as stack:
         is_served = engine.server is not None and engine.server.model_url is not None
         opened = None if free and not is_served else stack.enter_context(open_index(index, db))
-        template = prompt_for(asked, opened)
+        template = prompt_for(asked, opened).weighted(weights)
         notes = check_prompt(template, opened) if opened else []
         from refactx.ask.checked import asker_of
         from refactx.cli.views import Asking, ask_many, view_of

@@ -36,6 +36,10 @@ FEW = 100
 @click.option("--pack", "pack_name", metavar="PACK", help="Calibrate translations by a pack, from --run.")
 @click.option("--mode", type=click.Choice(["repair", "agent"]), metavar="MODE", help="--pack: repair or agent.")
 @common.PROMPT
+@common.WEIGHTS
+@click.option(
+    "--save", type=click.Path(path_type=Path), metavar="FILE", help="Write the weights with this confidence there."
+)
 @common.question_options("tune")
 @common.NEW_TOKENS
 @common.RUN_FOLDER
@@ -49,6 +53,8 @@ def calibrate(
     precision: float | None,
     pack_name: str | None,
     mode: str | None,
+    weights: Path | None,
+    save: Path | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -56,6 +62,7 @@ def calibrate(
     a stopped run. With --pack: fit the confidence of translations to a run of `refactx eval --pack`, for that model.
     """
     from refactx.eval.calibration import calibrate as find
+    from refactx.selection.weights import Weights, load_weights, weights_file
 
     if pack_name is not None:
         return _calibrate_pack(pack_name, run, mode, as_json)
@@ -63,8 +70,11 @@ def calibrate(
         raise InputError("--mode is of packs: give --pack with it")
     if (questions is None) == (run is None):
         raise InputError("give either a file of questions or --run with the folder of a run of refactx eval")
-    folder = run if run is not None else _ask(questions, **given)
+    folder = run if run is not None else _ask(questions, weights=weights, **given)
     found = find(folder, precision)
+    if save is not None:
+        base = Weights() if weights is None else load_weights(weights)
+        save.write_text(weights_file(replace(base, min_confidence=found.min_confidence)), encoding="utf-8")
     _warn_of_few(found.point.of, "question")
     if as_json:
         return common.print_json({"run": str(folder), **found.to_json()})
@@ -87,6 +97,7 @@ def calibrate(
     click.echo(
         f"use it with `refactx ask --min-confidence {found.min_confidence:g}`, or write "
         f"`min_confidence = {found.min_confidence:g}` in the prompt file"
+        + ("" if save is None else f"; {save} has all weights, for --weights")
     )
     return None
 

@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 _POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"))
 _PACK_GROUP = ("pack_name", "modes", "policy", "source", "language", "category", "encoder")
 _OF_SERVERS = ("tokenizer",)
-_OF_ANSWERS = (*_OF_SERVERS, "free", "judge", "judge_url", "batch_size", *(one.name for one in fields(Generation)))
+_OF_ANSWERS = (
+    *_OF_SERVERS,
+    "free",
+    "judge",
+    "judge_url",
+    "batch_size",
+    "weights",
+    *(one.name for one in fields(Generation)),
+)
 _OF_PACKS = (
     *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "limit", "shard", "out",
     "as_json", *common.MACHINE_GROUP, "index",
@@ -97,6 +105,7 @@ _own_options = common.all_of(
 @common.INDEX
 @click.option("--free", is_flag=True, help="Also ask the model alone, and compare.")
 @common.PROMPT
+@common.WEIGHTS
 @common.RUN_FOLDER
 @click.option("--judge", metavar="MODEL", help="Also have a language model judge the answers.")
 @click.option("--judge-url", metavar="URL", help="Its OpenAI-like API; key: $REFACTX_JUDGE_KEY.")

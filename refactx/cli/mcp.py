@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from refactx.cli.help import GroupedCommand
-from refactx.cli.options import DB, MACHINE, PROMPT, engine_options, engine_options_of
+from refactx.cli.options import DB, MACHINE, PROMPT, WEIGHTS, engine_options, engine_options_of
 from refactx.cli.translate import (
     TRANSLATOR_GROUPS,
     Models,
@@ -40,11 +41,14 @@ if TYPE_CHECKING:
 @click.option("--pack", "pack_name", metavar="PACK", help="liita, wikidata, or a folder.")
 @click.option("--agent", is_flag=True, help="translate: plan, verify and explore as well.")
 @PROMPT
+@WEIGHTS
 @translator_options
 @DB
 @engine_options
 @click.pass_context
-def mcp(context: click.Context, /, pack_name: str | None, prompt: str | None, **given: Any) -> None:
+def mcp(
+    context: click.Context, /, pack_name: str | None, prompt: str | None, weights: Path | None, **given: Any
+) -> None:
     """Serve tools to an assistant, over standard input and output (Model Context Protocol). They only read.
 
     With --index: find, complete, facts, check_fact, query, sparql and classes; with --model, also ask. With --pack:
@@ -52,7 +56,7 @@ def mcp(context: click.Context, /, pack_name: str | None, prompt: str | None, **
     """
     if pack_name is None:
         _check_index_alone(context)
-        _serve_facts(prompt, **given)
+        _serve_facts(prompt, weights, **given)
     else:
         _serve_pack(pack_name, **given)
 
@@ -69,7 +73,14 @@ def _check_index_alone(context: click.Context) -> None:
 
 
 def _serve_facts(
-    prompt: str | None, *, index: str, model: str | None, model_url: str | None, db: str | None, **given: Any
+    prompt: str | None,
+    weights: Path | None,
+    *,
+    index: str,
+    model: str | None,
+    model_url: str | None,
+    db: str | None,
+    **given: Any,
 ) -> None:
     require("mcp", "mcp")
     from refactx.index.open import open_index
@@ -83,7 +94,7 @@ def _serve_facts(
             from refactx.ask.prompt import prompt_of
             from refactx.engines.loading import ServerOptions
 
-            template = prompt_for(prompt or prompt_of(given["adapter"], model), opened)
+            template = prompt_for(prompt or prompt_of(given["adapter"], model), opened).weighted(weights)
             machine = replace(engine_options_of(given, texts=1, beams=1), server=ServerOptions(model_url=model_url))
             asker, _ = asker_of(model, opened, machine, template, partial(click.echo, err=True))
             ask = asks_alone(asker)

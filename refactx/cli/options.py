@@ -107,6 +107,12 @@ DROPPED = click.argument("name", callback=in_database)
 OWN_INDEX = click.option(
     "--index", default="default", show_default=True, metavar="NAME", callback=in_database, help="Name of the index."
 )
+WEIGHTS = click.option(
+    "--weights",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Weights of the choice, as calibrate --save writes.",
+)
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from pyoxigraph import NamedNode
 
-from refactx.ask.queries import Reply, check_text
+from refactx.ask.queries import QueryReply, check_text
 from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
 from refactx.cli.sparql import Cell, cell_of, links_by_id, links_of
@@ -51,7 +52,7 @@ _OLD = {"strict": "from-walk", "direct": "ids", "open": "open"}
 _SPARQL = "SPARQL of policies"
 
 
-def print_reply(reply: Reply, *, as_json: bool, explains: bool, limit: int | None) -> None:
+def print_reply(reply: QueryReply, *, as_json: bool, explains: bool, limit: int | None) -> None:
     """Print a reply, with at most `limit` rows, facts and candidates each."""
     for note in reply.notes:
         click.echo(f"refactx: {note}", err=True)
@@ -78,7 +79,7 @@ def _print_lines(texts: Iterable[str]) -> None:
         click.echo(click.style(text, bold=True) if is_bold else text)
 
 
-def _lines(reply: Reply, shown: int, *, explains: bool, has_facts: bool) -> Iterator[str]:
+def _lines(reply: QueryReply, shown: int, *, explains: bool, has_facts: bool) -> Iterator[str]:
     """Yield the lines of a reply. `has_facts`: with its facts."""
     answered = reply.answered
     if reply.choice is not None:
@@ -135,7 +136,7 @@ def _more_facts(answered: AnsweredQuery, shown: int) -> Iterator[str]:
         yield "(there may be more facts: see --limit)"
 
 
-def _explanation(reply: Reply, shown: int) -> Iterator[str]:
+def _explanation(reply: QueryReply, shown: int) -> Iterator[str]:
     """Yield what the question's words name, and the candidates for its query."""
     choice = reply.choice
     if choice is None:
@@ -332,6 +333,7 @@ WRITING = common.groups_of(PolicyOptions)[_SPARQL]
 @click.option("--explain", is_flag=True, help="Print candidates, or what the model wrote.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N rows and facts; default: 20, JSON: all.")
 @common.PROMPT
+@common.WEIGHTS
 @common.JSON
 @common.DB
 @common.engine_options
@@ -344,6 +346,7 @@ def query(
     explain: bool,
     limit: int | None,
     prompt: str | None,
+    weights: Path | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -362,14 +365,14 @@ def query(
 
     machine = common.engine_options_of(given, texts=1, beams=1)
     options = PolicyOptions(model=model, **given)
-    load_prompt(prompt or "wikidata")  # reports a wrong name before anything is opened
+    load_prompt(prompt or "wikidata").weighted(weights)  # reports a wrong name before anything is opened
     options.check()
     check_place(options.run_on)
     reads = not questions or questions == ("-",)
     for text in () if reads else questions:
         check_text(text, model is not None)
     with open_index(index, db) as opened, ExitStack() as stack:
-        template = prompt_for(prompt, opened)
+        template = prompt_for(prompt, opened).weighted(weights)
         shown: dict[str, Any] = {"as_json": as_json, "explains": explain, "limit": limit}
         if options.is_plain:
             answer = _walks(opened, model, machine, template, runs=run, **shown)

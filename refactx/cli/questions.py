@@ -14,7 +14,7 @@ from refactx.errors import InputError
 from refactx.fact import counted
 
 if TYPE_CHECKING:
-    from refactx.ask.made_questions import MadeQuestion
+    from refactx.ask.teach.made_questions import MadeQuestion
 
 
 @click.group()
@@ -57,7 +57,7 @@ def make(
 
     With --model, a question is put in other words, and kept so if the model's own choice for these is the same query.
     """
-    from refactx.ask.made_questions import KINDS, make_questions, rephrased
+    from refactx.ask.teach.made_questions import KINDS, make_questions, rephrased
     from refactx.index.open import open_index
     from refactx.progress import progress_bar
 

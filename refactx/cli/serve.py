@@ -21,7 +21,7 @@ from refactx.postgres.entry import limits_of_environment
 from refactx.server import ServerOptions
 
 if TYPE_CHECKING:
-    from refactx.ask.chat import ChatServer
+    from refactx.ask.chat_server import ChatServer
     from refactx.engines.engine import LanguageModel
     from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index
@@ -64,7 +64,7 @@ def translator_of(
 
     `stack`: closes what it opens. Queries are constrained by the grammar of the pack if the model has an engine.
     """
-    from refactx.ask.chat import ChatServer
+    from refactx.ask.chat_server import ChatServer
 
     if isinstance(loaded, ChatServer):
         url = None if machine.server is None else machine.server.model_url
@@ -88,6 +88,7 @@ def translator_of(
     "--index", "indexes", multiple=True, default=("default",), metavar="NAME", help="Or a FILE.refactx; several times."
 )
 @common.PROMPT
+@common.WEIGHTS
 @click.option("--pack", "pack_name", metavar="PACK", help="Translate to SPARQL too: liita, wikidata, or a folder.")
 @click.option("--run-on", metavar="WHERE", help="Queries of the pack: URL, store, tree or invented.")
 @click.option("--name", metavar="NAME", help="Name of the model; default: that of --model.")
@@ -114,6 +115,7 @@ def serve(
     models: tuple[str, ...],
     indexes: tuple[str, ...],
     prompt: str | None,
+    weights: Path | None,
     pack_name: str | None,
     run_on: str | None,
     name: str | None,
@@ -162,7 +164,7 @@ def serve(
         **given,
     )
     taught = prompt_of(machine.adapter, models[0]) if len(models) == 1 else None
-    load_prompt(prompt or taught or "wikidata")  # reports a wrong name before anything is opened
+    load_prompt(prompt or taught or "wikidata").weighted(weights)  # reports a wrong name before anything is opened
     if feedback is not None:
         feedback.open("ab").close()  # reports at once that it cannot be written
     pack = pack_to_serve(pack_name, run_on)
@@ -173,6 +175,7 @@ def serve(
         opener = ServiceOpener(
             options=options,
             prompt=prompt,
+            weights=weights,
             taught=taught,
             db=db,
             stack=stack,
@@ -239,7 +242,7 @@ def load_models(models: Mapping[str, str], indexes: Mapping[str, "Index"], machi
 
     Raises TokenizerMismatchError for a model without an index, or an index without a model.
     """
-    from refactx.ask.chat import ChatServer
+    from refactx.ask.chat_server import ChatServer
     from refactx.ask.checked import load_any
 
     found, refused = list[Pair](), dict[str, TokenizerMismatchError]()
@@ -264,12 +267,14 @@ def load_models(models: Mapping[str, str], indexes: Mapping[str, "Index"], machi
 class ServiceOpener:
     """What the services of a server have in common.
 
-    `prompt`: as `--prompt`, by default `taught`, that of the model; `stack`: closes what they use; `slots`: their limits;
+    `prompt`, `weights`: as the options; the prompt is by default `taught`, that of the model; `stack`: closes what they use;
+    `slots`: their limits;
     `names_index`: whether their names have that of the index.
     """
 
     options: ServerOptions
     prompt: str | None
+    weights: Path | None
     taught: str | None
     db: str | None
     stack: ExitStack
@@ -289,7 +294,7 @@ class ServiceOpener:
             index, options = opened[key], self.options
             if self.names_index:
                 options = replace(options, name=f"{name}@{index.name}", short=name)
-            template = prompt_for(self.prompt or self.taught, index)
+            template = prompt_for(self.prompt or self.taught, index).weighted(self.weights)
             for note in check_prompt(template, index) if self.prompt and self.prompt.endswith(".toml") else ():
                 click.echo(f"refactx: {note}", err=True)
             service = TextService(

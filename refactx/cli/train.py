@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refactx.ask.lessons import TrainingOptions
+from refactx.ask.teach.lessons import TrainingOptions
 from refactx.cli import options as common
 from refactx.errors import InputError
 from refactx.fact import counted
 
 if TYPE_CHECKING:
-    from refactx.ask.lessons import Taught
+    from refactx.ask.teach.lessons import Taught
     from refactx.eval.questions import Split
     from refactx.index import Index
 
@@ -69,7 +69,7 @@ def train(
     with open_index(index, db) as opened:
         asked = prompt_for(prompt, opened)
         check_prompt(asked, opened)
-        from refactx.ask.training import Training
+        from refactx.ask.teach.training import Training
 
         training = Training(
             model=model,
@@ -93,7 +93,7 @@ def train(
 
 def _questions(file: Path, split: "Split") -> "list[tuple[Taught, str]]":
     """Return the questions of a file, with what is known of their answers and their SPARQL; `split`: those of a half."""
-    from refactx.ask.lessons import Taught
+    from refactx.ask.teach.lessons import Taught
     from refactx.eval.questions import half_of, read_records
 
     found = []

@@ -25,7 +25,7 @@ from refactx.fact import counted
 from refactx.options import option
 
 if TYPE_CHECKING:
-    from refactx.ask.chat import TextModel
+    from refactx.ask.chat_server import TextModel
     from refactx.engines.engine import LanguageModel
     from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index
@@ -193,7 +193,7 @@ def _at_url(name: str | None, url: str) -> "TextModel":
 
 
 def _free(loaded: "LanguageModel", models: Models) -> "TextModel":
-    from refactx.ask.chat_model import ChatModel
+    from refactx.ask.chat_text import ChatModel
 
     return ChatModel(loaded, cancelled=models.stopped.is_set)
 

@@ -159,14 +159,15 @@ class AnswerTask(IndexTask):
     """The evaluation of `refactx eval`.
 
     `free`: also ask without facts; `judge`, `judge_url`: a language model that judges the answers, and its server;
-    `generation`: how is asked; `batch_size`: how many questions at a time; `asks`: what answers, by way of asking, in
-    place of the model.
+    `generation`, `weights`: how is asked; `batch_size`: how many questions at a time; `asks`: what answers, by way of asking,
+    in place of the model.
     """
 
     free: bool = False
     judge: str | None = None
     judge_url: str | None = None
     generation: Generation = GREEDY
+    weights: Path | None = None
     batch_size: int = 1
     asks: Mapping[str, Ask] | None = None
 
@@ -196,7 +197,7 @@ class AnswerTask(IndexTask):
 
     @cached_property
     def asking_prompt(self) -> Prompt:
-        return prompt_for(self._prompt, self.opened_index)
+        return prompt_for(self._prompt, self.opened_index).weighted(self.weights)
 
     @cached_property
     def _prompt(self) -> str | None:
@@ -206,20 +207,22 @@ class AnswerTask(IndexTask):
     @cached_property
     def _template(self) -> Prompt:
         """The prompt without the examples of an index, so that a finished run needs none."""
-        return load_prompt(self._prompt or "wikidata")
+        return load_prompt(self._prompt or "wikidata").weighted(self.weights)
 
     @property
     def settings(self) -> dict[str, Any]:
         golds = [[q.key, q.text, [[g.text, g.id, *g.aliases] for g in q.answers]] for q in self.asked]
-        confidence = self.generation.min_confidence
+        confidence, template = self.generation.min_confidence, asdict(self._template)
+        weights = template.pop("weights")
         return {
             **super().settings,
             "questions_fingerprint": fingerprint(golds),
-            "prompt_fingerprint": fingerprint(asdict(self._template)),
+            "prompt_fingerprint": fingerprint(template),
             **{name: value for name, value in asdict(self.generation).items() if name != "think" or value},
             "min_confidence": self._template.min_confidence if confidence is None else confidence,
             "batch_size": self.batch_size,
             "engine": engine_for(self.model, self.engine),
+            **({} if self.weights is None else {"weights": weights}),
             **({} if self.engine.adapter is None else {"adapter": self.engine.adapter}),
         }
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from refactx.ask.chat import RETRIES, ChatServer, ServerRole
+from refactx.ask.chat_server import RETRIES, ChatServer, ServerRole
 from refactx.ask.prompt import Prompt
 from refactx.decoding.thoughts import without_thoughts
 from refactx.errors import InputError

@@ -20,7 +20,7 @@ from refactx.lazy import require
 from refactx.mcp.serving import tool_error
 from refactx.walks import AnsweredQuery, TreeFacts, answer_query, find_entity, read_line, resolve
 from refactx.walks.resolve import COMPARED, namesakes
-from refactx.walks.sets import Limits
+from refactx.walks.sets import WalkLimits
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -275,7 +275,7 @@ def find_names(
 def walk_answer(facts: TreeFacts, text: str, most: int) -> WalkAnswer:
     """Return the answer of a query. Raises QueryError."""
     query, replaced = resolve(read_line(text), facts)
-    found = answer_query(query, facts, Limits(facts=most))
+    found = answer_query(query, facts, WalkLimits(facts=most))
     rows = [_entity(row) for row in found.rows[:most]]
     return {
         "query": found.line,

@@ -6,11 +6,19 @@ from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.selection.beams import BeamChooser, FactBeams
-    from refactx.selection.channel import Channel, ChannelChooser, ChannelOptions
+    from refactx.selection.channel import Channel
     from refactx.selection.plain import PlainChooser
+    from refactx.selection.ranker import ChannelChooser
+    from refactx.selection.weights import Weights, load_weights
 
-__all__ = ["BeamChooser", "Channel", "ChannelChooser", "ChannelOptions", "FactBeams", "PlainChooser"]
+__all__ = ["BeamChooser", "Channel", "ChannelChooser", "FactBeams", "PlainChooser", "Weights", "load_weights"]
 __getattr__ = lazy_exports(
     __name__,
-    {"beams": "BeamChooser FactBeams", "channel": "Channel ChannelChooser ChannelOptions", "plain": "PlainChooser"},
+    {
+        "beams": "BeamChooser FactBeams",
+        "channel": "Channel",
+        "plain": "PlainChooser",
+        "ranker": "ChannelChooser",
+        "weights": "Weights load_weights",
+    },
 )

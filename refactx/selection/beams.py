@@ -33,8 +33,9 @@ from refactx.engines.engine import (
     TreeReading,
 )
 from refactx.errors import InputError, ModelError
-from refactx.selection.channel import Channel, ChannelChooser
+from refactx.selection.channel import Channel
 from refactx.selection.plain import PlainChooser, draft_tokens, line_after_fact
+from refactx.selection.ranker import ChannelChooser
 from refactx.selection.scores import log_sum, read_tree
 from refactx.tree.tree import NO_TOKENS, Tokens
 
@@ -43,6 +44,13 @@ _Node = tuple[IdPath, State]
 MOST_DRAFTED = 64
 """The most ids of the last search's paths that the first pass of a search reads. For facts of one subject, 48 to 128
 take the same time."""
+
+
+_UNABLE = (
+    "fact beams need a decoder-only model with position ids and a dynamic cache of keys and values alone, without ALiBi, "
+    "attention sdpa or eager, no scores or attentions returned, no guidance and no SynthID watermark: leave out "
+    "fact_beams, or use num_beams"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +118,10 @@ def search_fact(
     If no fact ends within `reading.room` ids, return the beginning of the best one. `earlier`: the `paths` of the last
     search, which change the number of passes alone.
     """
-    return (yield from _Search(machine, reading, options).run(state, earlier))
+    return (yield from _FactSearch(machine, reading, options).run(state, earlier))
 
 
-class _Search:
+class _FactSearch:
     """The search for one fact."""
 
     def __init__(self, machine: Machine, reading: ScoreReading, options: FactBeams) -> None:
@@ -270,13 +278,6 @@ class _Search:
             best = np.union1d(np.argpartition(-scores, most - 1)[:most], ends)
             tokens, scores = tokens[best], scores[best]
         return tokens, scores
-
-
-_UNABLE = (
-    "fact beams need a decoder-only model with position ids and a dynamic cache of keys and values alone, without ALiBi, "
-    "attention sdpa or eager, no scores or attentions returned, no guidance and no SynthID watermark: leave out "
-    "fact_beams, or use num_beams"
-)
 
 
 class BeamChooser:

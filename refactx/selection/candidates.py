@@ -8,7 +8,7 @@ with most facts are candidates, since they are meant more often. An alias is in 
 import heapq
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,7 @@ from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath, Logits, Steps
 from refactx.fact import ALIAS, ALIAS_OF, split_fact, unit
 from refactx.selection.scores import ScoredContinuations, log_softmax
+from refactx.selection.weights import Weights
 
 SHARED_BY = 20
 """The most entities of an alias that are looked up, each by a walk through the tree; the first ones in the order of
@@ -124,22 +125,8 @@ def _find_plain_alias(machine: Machine, state: InFact) -> dict[IdPath, InFact]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
-class SubjectLimits:
-    """Limits on the subjects: at most `names` names, and `entities` subjects of each, those with most facts.
-
-    `unlikely`: leave out names whose log-probability is this much below the likeliest name's; `unnamed`: the same for names
-    that the question does not have, below the likeliest one that it has.
-    """
-
-    names: int = 6
-    entities: int = 3
-    unlikely: float = 9.0
-    unnamed: float = 4.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class SubjectCandidate:
     """A subject: its `ids` after the text so far, up to its closing bracket, and the `state` after these.
 
     `own`: the model's log-probability of its name, without forced tokens; `share`: its part of the facts of all
@@ -156,7 +143,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Property:
+class PropertyCandidate:
     """A property: the number of its `subject`, and its `ids` after the subject's, up to its closing bracket.
 
     `own`: the model's log-probability of it among the subject's properties.
@@ -186,190 +173,156 @@ class _NameStart:
     own: float
 
 
-def find_subjects(
-    machine: Machine,
-    state: InFact,
-    position: int,
-    continuations: ScoredContinuations,
-    limits: SubjectLimits,
-    named: Collection[IdPath] = (),
-) -> Steps[list[Subject]]:
-    """Return the candidates for the subject, those of the likeliest names first, and those that the question names.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateSearch:
+    """The search for the candidates of one choice.
 
-    A subject that two names lead to, one of them an alias, comes twice. `state`: in a subject, or before it;
-    `continuations`: those of the text so far; `position`: that of its next id; `named`: the ids of names after the state
-    that the limits on names do not hold for.
-    """
-    found: list[Subject] = []
-    for name in (yield from _find_names(machine, state, position, continuations, limits, named)):
-        is_named = any(name.ids[: len(path)] == path for path in named)
-        for one in entities_of_name(machine, state, name.ids, name.state, limits.entities):
-            subject = Subject(
-                ids=one.ids, state=one.state, own=name.own, share=one.share, alias=one.alias, is_named=is_named
-            )
-            found.append(subject)
-    return found
-
-
-def find_properties(
-    machine: Machine,
-    subjects: Sequence[Subject],
-    position: int,
-    continuations: ScoredContinuations,
-    *,
-    most: int,
-    unlikely: float,
-    exhausted: Mapping[IdPath, int] | None = None,
-) -> Steps[list[Property]]:
-    """Return the candidates for the property, of each subject at most the `most` likeliest ones that have facts left.
-
-    `unlikely`: leave out those whose log-probability is this much below the likeliest one's. `exhausted`: pairs of
-    subject and property that are no candidates as long as the subject has other properties, as in
-    `AnswerLines.exhausted`. The other arguments are as in `find_subjects`.
-    """
-    brackets = [machine.text_of(one.state.prefix).count(b">") for one in subjects]
-
-    def is_done(number: int, state: InFact) -> bool:
-        return machine.text_of(state.prefix).count(b">") > brackets[number]
-
-    def with_forced(one: _PropertyStart) -> _PropertyStart:
-        ids, state = _follow_forced(machine, one.ids, one.state, position, partial(is_done, one.subject))
-        return _PropertyStart(subject=one.subject, ids=ids, state=state, own=one.own)
-
-    begun: list[_PropertyStart] = []
-    for number, one in enumerate(subjects):
-        begun.append(with_forced(_PropertyStart(subject=number, ids=(), state=one.state, own=0.0)))
-    done = [one for one in begun if is_done(one.subject, one.state)]
-    running = [one for one in begun if not is_done(one.subject, one.state)]
-    while running:
-        paths = [(*subjects[one.subject].ids, *one.ids) for one in running]
-        logits = yield from continuations.logits(paths, [one.state.children.tokens for one in running])
-        longer, wide = list[_PropertyStart](), WIDER * most
-        for start, after in zip(running, logits, strict=True):
-            for grown in _grow_property(machine, start, position, after, wide, unlikely, exhausted or {}):
-                longer.append(with_forced(grown))
-        left = [one for number in range(len(subjects)) for one in _likeliest(number, [*done, *longer], wide, unlikely)]
-        done = [one for one in left if is_done(one.subject, one.state)]
-        running = [one for one in left if not is_done(one.subject, one.state)]
-    best = [one for number in range(len(subjects)) for one in _likeliest(number, done, most, unlikely)]
-    return [Property(one.subject, one.ids, one.own) for one in best]
-
-
-def _find_names(
-    machine: Machine,
-    state: InFact,
-    position: int,
-    continuations: ScoredContinuations,
-    limits: SubjectLimits,
-    named: Collection[IdPath],
-) -> Steps[list[_NameStart]]:
-    """Return the likeliest names, and those `named`, up to the closing bracket, or to the parenthesis that tells entities of
-    one name apart.
-
-    Log-probabilities are over the whole vocabulary. So a name is unlikely if its beginning is good but the tree has
-    only bad continuations of that.
+    `position`: that of the next id of the text; `continuations`: those of the text so far; `named`: the ids of names after the
+    state, in the question, for which the limits on names do not hold; `exhausted`: pairs of subject and property that are no
+    candidates as long as the subject has other properties, as in `AnswerLines.exhausted`.
     """
 
-    def is_name(state: InFact) -> bool:
-        text = machine.text_of(state.prefix)
-        return b">" in text or b" (" in text
+    machine: Machine
+    position: int
+    continuations: ScoredContinuations
+    weights: Weights
+    named: Collection[IdPath] = ()
+    exhausted: Mapping[IdPath, int] = field(default_factory=dict)
 
-    def is_named(ids: IdPath) -> bool:
-        return any(path[: len(ids)] == ids for path in named)
+    def subjects(self, state: InFact) -> Steps[list[SubjectCandidate]]:
+        """Return the candidates for the subject, those of the likeliest names first, and those that the question names.
 
-    if is_name(state):
-        return [_NameStart((), state, 0.0)]
-    running, done, beams = [_NameStart((), state, 0.0)], list[_NameStart](), limits.names
-    kept: list[_NameStart] = []
-    while running:
-        following = [name.state.children.tokens for name in running]
-        logits = yield from continuations.logits([name.ids for name in running], following)
-        grown: list[_NameStart] = []
-        for name, after in zip(running, logits, strict=True):
-            wanted = [path[len(name.ids)] for path in named if path[: len(name.ids)] == name.ids != path]
-            grown += _grow_name(machine, name, position, after, beams, wanted)
-        others = [name for name in grown if not is_named(name.ids)]
-        best, running = heapq.nlargest(beams, others, key=lambda name: name.own), []
-        for longer in [*best, *(name for name in grown if is_named(name.ids))]:
-            ids, end = _follow_forced(machine, longer.ids, longer.state, position, is_name)
-            name = _NameStart(ids, end, longer.own)
-            if not is_name(name.state):
-                running.append(name)
-            else:
-                (kept if is_named(ids) else done).append(name)
-        done = heapq.nlargest(beams, done, key=lambda name: name.own)
-        least = max((name.own for name in done), default=-math.inf) - limits.unlikely
-        least = max(least, max((name.own for name in kept), default=-math.inf) - limits.unnamed)
-        done = [name for name in done if name.own >= least]
-        least = done[-1].own if len(done) == beams else least
-        running = [name for name in running if name.own > least or is_named(name.ids)]  # sums fall
-    return [*done, *kept]
+        A subject that two names lead to, one of them an alias, comes twice. `state`: in a subject, or before it.
+        """
+        found: list[SubjectCandidate] = []
+        for name in (yield from self._find_names(state)):
+            is_named = self._is_named(name.ids)
+            for one in entities_of_name(self.machine, state, name.ids, name.state, self.weights.subjects_of_name):
+                subject = SubjectCandidate(
+                    ids=one.ids, state=one.state, own=name.own, share=one.share, alias=one.alias, is_named=is_named
+                )
+                found.append(subject)
+        return found
 
+    def properties(self, subjects: Sequence[SubjectCandidate]) -> Steps[list[PropertyCandidate]]:
+        """Return the candidates for the property, of each subject the likeliest ones that have facts left."""
+        machine, most = self.machine, self.weights.properties
+        brackets = [machine.text_of(one.state.prefix).count(b">") for one in subjects]
 
-def _grow_name(
-    machine: Machine, name: _NameStart, position: int, logits: Logits, most: int, wanted: Sequence[int]
-) -> list[_NameStart]:
-    """Return a name with each of the `most` likeliest ids that may follow, and with those `wanted`.
+        def is_done(number: int, state: InFact) -> bool:
+            return machine.text_of(state.prefix).count(b">") > brackets[number]
 
-    `logits`: float32[vocabulary].
-    """
-    tokens = name.state.children.tokens
-    scores = log_softmax(logits)[tokens] * (len(tokens) > 1)
-    best = np.argpartition(-scores, most - 1)[:most] if len(tokens) > most else np.arange(len(tokens))
-    best = np.union1d(best, np.flatnonzero(np.isin(tokens, wanted)))
-    found: list[_NameStart] = []
-    for token, score in zip(tokens[best].tolist(), scores[best].tolist(), strict=True):
-        state = machine.advance(name.state, token, position + len(name.ids))
-        if isinstance(state, InFact):
-            found.append(_NameStart((*name.ids, token), state, name.own + score))
-    return found
+        def with_forced(one: _PropertyStart) -> _PropertyStart:
+            ids, state = self._follow_forced(one.ids, one.state, partial(is_done, one.subject))
+            return _PropertyStart(subject=one.subject, ids=ids, state=state, own=one.own)
 
+        begun: list[_PropertyStart] = []
+        for number, one in enumerate(subjects):
+            begun.append(with_forced(_PropertyStart(subject=number, ids=(), state=one.state, own=0.0)))
+        done = [one for one in begun if is_done(one.subject, one.state)]
+        running = [one for one in begun if not is_done(one.subject, one.state)]
+        while running:
+            paths = [(*subjects[one.subject].ids, *one.ids) for one in running]
+            logits = yield from self.continuations.logits(paths, [one.state.children.tokens for one in running])
+            longer = list[_PropertyStart]()
+            for start, after in zip(running, logits, strict=True):
+                longer += map(with_forced, self._grow_property(start, after))
+            some = [*done, *longer]
+            left = [one for number in range(len(subjects)) for one in self._likeliest(number, some, WIDER * most)]
+            done = [one for one in left if is_done(one.subject, one.state)]
+            running = [one for one in left if not is_done(one.subject, one.state)]
+        best = [one for number in range(len(subjects)) for one in self._likeliest(number, done, most)]
+        return [PropertyCandidate(one.subject, one.ids, one.own) for one in best]
 
-def _follow_forced(
-    machine: Machine, ids: IdPath, state: InFact, position: int, is_end: Callable[[InFact], bool]
-) -> tuple[IdPath, InFact]:
-    """Return ids with the forced tokens after them, up to a state that `is_end`, and the last state; `state`: after the
-    ids."""
-    while not is_end(state) and (token := machine.forced(state)) is not None:
-        after = machine.advance(state, token, position + len(ids))
-        if not isinstance(after, InFact):
-            break
-        ids, state = (*ids, token), after
-    return ids, state
+    def _is_named(self, ids: IdPath) -> bool:
+        """Return whether ids begin, or continue, a name that the question names."""
+        return any(path[: len(ids)] == ids for path in self.named)
 
+    def _find_names(self, state: InFact) -> Steps[list[_NameStart]]:
+        """Return the likeliest names, and those `named`, up to the closing bracket, or to the parenthesis that tells entities
+        of one name apart.
 
-def _grow_property(
-    machine: Machine,
-    start: _PropertyStart,
-    position: int,
-    logits: Logits,
-    most: int,
-    unlikely: float,
-    exhausted: Mapping[IdPath, int],
-) -> list[_PropertyStart]:
-    """Return a property with each of the `most` likeliest ids that may follow, as `find_properties` limits them.
+        Log-probabilities are over the whole vocabulary. So a name is unlikely if its beginning is good but the tree has
+        only bad continuations of that.
+        """
+        machine, weights = self.machine, self.weights
 
-    `logits`: float32[vocabulary].
-    """
-    tokens, left = start.state.children.tokens, start.state.children.leaves.copy()
-    prefix = start.state.prefix
-    for path, facts in exhausted.items():
-        if path[: len(prefix)] == prefix:
-            left[tokens == path[len(prefix)]] -= facts
-    tokens = tokens[left > 0] if (left > 0).any() else tokens
-    scores = log_softmax(logits[tokens])
-    found: list[_PropertyStart] = []
-    for at in np.argsort(-scores, kind="stable")[:most]:
-        if scores[at] < scores.max() - unlikely:
-            break
-        token, own = int(tokens[at]), start.own + float(scores[at])
-        state = machine.advance(start.state, token, position + len(start.ids))
-        if isinstance(state, InFact):
-            found.append(_PropertyStart(subject=start.subject, ids=(*start.ids, token), state=state, own=own))
-    return found
+        def is_name(state: InFact) -> bool:
+            text = machine.text_of(state.prefix)
+            return b">" in text or b" (" in text
 
+        if is_name(state):
+            return [_NameStart((), state, 0.0)]
+        running, done, beams = [_NameStart((), state, 0.0)], list[_NameStart](), weights.names
+        kept: list[_NameStart] = []
+        while running:
+            following = [name.state.children.tokens for name in running]
+            logits = yield from self.continuations.logits([name.ids for name in running], following)
+            grown = [longer for pair in zip(running, logits, strict=True) for longer in self._grow_name(*pair)]
+            others = [name for name in grown if not self._is_named(name.ids)]
+            best, running = heapq.nlargest(beams, others, key=lambda name: name.own), []
+            for longer in [*best, *(name for name in grown if self._is_named(name.ids))]:
+                ids, end = self._follow_forced(longer.ids, longer.state, is_name)
+                name = _NameStart(ids, end, longer.own)
+                if not is_name(name.state):
+                    running.append(name)
+                else:
+                    (kept if self._is_named(ids) else done).append(name)
+            done = heapq.nlargest(beams, done, key=lambda name: name.own)
+            least = max((name.own for name in done), default=-math.inf) - weights.drop_names_below
+            least = max(least, max((name.own for name in kept), default=-math.inf) - weights.unnamed_name_gap)
+            done = [name for name in done if name.own >= least]
+            least = done[-1].own if len(done) == beams else least
+            running = [name for name in running if name.own > least or self._is_named(name.ids)]  # sums fall
+        return [*done, *kept]
 
-def _likeliest(subject: int, some: Sequence[_PropertyStart], most: int, unlikely: float) -> list[_PropertyStart]:
-    """Return the properties of a subject that can still be among the likeliest: log-probabilities only fall."""
-    order = sorted((one for one in some if one.subject == subject), key=lambda one: -one.own)[:most]
-    return [one for one in order if one.own >= order[0].own - unlikely]
+    def _grow_name(self, name: _NameStart, logits: Logits) -> list[_NameStart]:
+        """Return a name with each of the likeliest ids that may follow, and with those of names in the question.
+
+        `logits`: float32[vocabulary].
+        """
+        tokens, most = name.state.children.tokens, self.weights.names
+        wanted = [path[len(name.ids)] for path in self.named if path[: len(name.ids)] == name.ids != path]
+        scores = log_softmax(logits)[tokens] * (len(tokens) > 1)
+        best = np.argpartition(-scores, most - 1)[:most] if len(tokens) > most else np.arange(len(tokens))
+        best = np.union1d(best, np.flatnonzero(np.isin(tokens, wanted)))
+        found: list[_NameStart] = []
+        for token, score in zip(tokens[best].tolist(), scores[best].tolist(), strict=True):
+            state = self.machine.advance(name.state, token, self.position + len(name.ids))
+            if isinstance(state, InFact):
+                found.append(_NameStart((*name.ids, token), state, name.own + score))
+        return found
+
+    def _follow_forced(self, ids: IdPath, state: InFact, is_end: Callable[[InFact], bool]) -> tuple[IdPath, InFact]:
+        """Return ids with the forced tokens after them, up to a state that `is_end`, and the last state; `state`: after the
+        ids."""
+        while not is_end(state) and (token := self.machine.forced(state)) is not None:
+            after = self.machine.advance(state, token, self.position + len(ids))
+            if not isinstance(after, InFact):
+                break
+            ids, state = (*ids, token), after
+        return ids, state
+
+    def _grow_property(self, start: _PropertyStart, logits: Logits) -> list[_PropertyStart]:
+        """Return a property with each of the likeliest ids that may follow. `logits`: float32[vocabulary]."""
+        tokens, left = start.state.children.tokens, start.state.children.leaves.copy()
+        prefix = start.state.prefix
+        for path, facts in self.exhausted.items():
+            if path[: len(prefix)] == prefix:
+                left[tokens == path[len(prefix)]] -= facts
+        tokens = tokens[left > 0] if (left > 0).any() else tokens
+        scores = log_softmax(logits[tokens])
+        found: list[_PropertyStart] = []
+        for at in np.argsort(-scores, kind="stable")[: WIDER * self.weights.properties]:
+            if scores[at] < scores.max() - self.weights.drop_properties_below:
+                break
+            token, own = int(tokens[at]), start.own + float(scores[at])
+            state = self.machine.advance(start.state, token, self.position + len(start.ids))
+            if isinstance(state, InFact):
+                found.append(_PropertyStart(subject=start.subject, ids=(*start.ids, token), state=state, own=own))
+        return found
+
+    def _likeliest(self, subject: int, some: Sequence[_PropertyStart], most: int) -> list[_PropertyStart]:
+        """Return the properties of a subject that can still be among the likeliest: log-probabilities only fall."""
+        order = sorted((one for one in some if one.subject == subject), key=lambda one: -one.own)[:most]
+        return [one for one in order if one.own >= order[0].own - self.weights.drop_properties_below]

@@ -26,36 +26,35 @@ from refactx.selection.mentions import (
     name_spans,
     unnamed,
 )
-from refactx.selection.query_lines import Candidate, LineScores, Way, line_of
+from refactx.selection.query_lines import Candidate, LineScores, UnscoredQuery, line_of
+from refactx.selection.weights import Weights
 from refactx.walks.language import FactSet, Head, Hop, Operator, OrderBy, Predicate, Query, WalkFilter
-from refactx.walks.sets import Limits
+from refactx.walks.sets import WalkLimits
 from refactx.walks.values import TRUTH, bare_name, parse_quantity, parse_time
 
-UNASKED = frozenset((*DESCRIPTIONS, ALIAS_OF))
+NEVER_QUERIED = frozenset((*DESCRIPTIONS, ALIAS_OF))
 """Predicates that no query has."""
 
+STEPS_TO_WIDER = 6
+"""How many steps up from a member's class are made to find a class that the question names."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchOptions:
-    """The limits and weights of the search. Scores are in nats.
+MAX_PREDICATES_OF_ENTITY = 4
+"""The most predicates that lead to one entity."""
 
-    `prior`: the weight of the logarithm of a start's share of the facts of all entities of its name; `starts`: how many
-    starts are followed, those at most `within` below the best; `hopeless`: predicates that are this much below the best after a
-    quarter of the question are dropped; `bases`: how many pairs of a start and a predicate are extended; `filter`: what
-    a further filter has to gain; `single`: what a count of one has to, where literals are filters, since few ask how many
-    of one thing there are; `sample`: how many members stand for a set; `scanned`: the most facts of an index that is
-    scanned for a sample of a hub's members.
-    """
+MAX_BETWEEN = 10
+"""How many things between two others are looked at."""
 
-    prior: float = 0.5
-    starts: int = 2
-    within: float = 3.0
-    hopeless: float = 5.0
-    bases: int = 3
-    filter: float = 2.0
-    single: float = 2.0
-    sample: int = 50
-    scanned: int = Limits().scanned
+MAX_FILTER_PAIRS = 8
+"""The most pairs of filters of a set."""
+
+NEAREST_SUBJECTS = 20
+"""How many subjects of each predicate of a named entity are looked for among the members of a large set."""
+
+_COUNTS = re.compile(r"(?i)\b(most|least|fewest|many|number|busiest|largest|biggest|greatest|smallest|popular)\b")
+"""Words of a superlative that may be of how many there are."""
+
+LARGEST_CLASSES = 3
+"""How many classes are tried for a question that names none, those with most members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +68,9 @@ class Base:
 
 def predicates_of(facts: FactSet, subject: str) -> list[Predicate]:
     """Return the predicates of a subject that queries may have."""
-    names = [name for name in facts.predicates(subject) if name not in UNASKED]
+    names = [name for name in facts.predicates(subject) if name not in NEVER_QUERIED]
     described = facts.describe(names)
     return [described.get(name, Predicate(name, None, False, "literal")) for name in names]
-
-
-WIDER = 6
-"""How many steps up from a member's class are made to find a class that the question names."""
-
-WAYS = 4
-"""The most predicates that lead to one entity."""
-
-BETWEEN = 10
-"""How many things between two others are looked at."""
-
-PAIRS = 8
-"""The most pairs of filters of a set."""
-
-NEAR = 20
-"""How many subjects of each predicate of a named entity are looked for among the members of a large set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +114,7 @@ class Conditions:
                 forwards = self._facts.inverse_of(predicate.name) if predicate.inverse else None
                 if forwards is not None and (some := self._matching(base, members, predicate, forwards, other.name)):
                     matching[forwards] = some
-            likely = sorted(matching.items(), key=lambda one: -len(one[1]))[:WAYS]
+            likely = sorted(matching.items(), key=lambda one: -len(one[1]))[:MAX_PREDICATES_OF_ENTITY]
             found += [Condition(other, WalkFilter(self.hops_to(name), "is", other.name), some) for name, some in likely]
             if self._class_of is not None and self._class_of not in matching:
                 some = self._of_class(members, other.name)
@@ -178,7 +161,7 @@ class Conditions:
             return self._by_values.get(key, [])
         facts, found = self._facts, self._by_values.setdefault(key, [])
         sample = self.members(base)
-        names = {name for member in sample for name in facts.predicates(member)} - UNASKED
+        names = {name for member in sample for name in facts.predicates(member)} - NEVER_QUERIED
         members = [member for _, member in facts.objects(list(key[:1]), key[1])] if sample else []
         for name, one in sorted(facts.describe(sorted(names)).items()):
             having = defaultdict[str, list[str]](list)
@@ -199,7 +182,9 @@ class Conditions:
             for first, second in (combinations(conditions, 2) if self.reads_values else ())
             if first.mention.is_apart(second.mention) and not set(first.members).isdisjoint(second.members)
         ]
-        return sorted(found, key=lambda pair: -sum(one.mention.stop - one.mention.start for one in pair))[:PAIRS]
+        return sorted(found, key=lambda pair: -sum(one.mention.stop - one.mention.start for one in pair))[
+            :MAX_FILTER_PAIRS
+        ]
 
     def _matching(
         self, base: Base, members: Sequence[str], predicate: Predicate, forwards: str, other: str
@@ -220,7 +205,7 @@ class Conditions:
         backwards = facts.inverse_of(base.predicate.name)
         if found or backwards is None or 0 < len(members) < self._sample:
             return found
-        near = near[:NEAR]
+        near = near[:NEAREST_SUBJECTS]
         holds = facts.hold([(subject, backwards, base.start.name) for subject in near])
         return [subject for subject, true in zip(near, holds, strict=True) if true]
 
@@ -240,7 +225,7 @@ class Conditions:
         classes, seen = defaultdict[str, set[str]](set), set[str]()  # the members of each class
         for member, one in self._facts.objects(members, self._class_of):
             classes[one].add(member)
-        for _ in range(WIDER):
+        for _ in range(STEPS_TO_WIDER):
             if not classes or name in classes:
                 break
             seen |= classes.keys()
@@ -269,13 +254,6 @@ class Conditions:
         return [member for _, member in islice(pairs, self._sample)]
 
 
-_COUNTS = re.compile(r"(?i)\b(most|least|fewest|many|number|busiest|largest|biggest|greatest|smallest|popular)\b")
-"""Words of a superlative that may be of how many there are."""
-
-CLASSES = 3
-"""How many classes are tried for a question that names none, those with most members."""
-
-
 class QuerySearch:
     """The search for the query of one question, given what the question names and the scores of lines.
 
@@ -290,13 +268,13 @@ class QuerySearch:
         question: str,
         mentions: Mentions,
         scores: LineScores,
-        options: SearchOptions | None = None,
+        weights: Weights | None = None,
         widest: Callable[[], Sequence[str]] = tuple,
         in_words: Callable[[str], float] = lambda name: 0.0,
     ) -> None:
         self._facts, self._words, self._question, self.mentions = facts, words, question, mentions
-        self._scores, self._options, self._widest = scores, options or SearchOptions(), widest
-        self.conditions = Conditions(facts, words, mentions, self._options.sample, question)
+        self._scores, self._weights, self._widest = scores, weights or Weights(), widest
+        self.conditions = Conditions(facts, words, mentions, self._weights.sampled_members, question)
         self._in_words = in_words
 
     @cached_property
@@ -311,7 +289,7 @@ class QuerySearch:
         about = [one.name for one in self.mentions.entities]
         about += [one for class_ in self.classes for one in self.conditions.members(self.conditions.base_of(class_))]
         names = {name for one in about for name in self._facts.predicates(one)} | self.mentions.predicates
-        return self._words.heads_of(question, [*titles, *name_spans(question, sorted(names - UNASKED))])
+        return self._words.heads_of(question, [*titles, *name_spans(question, sorted(names - NEVER_QUERIED))])
 
     def candidates(self, head: Head) -> Steps[list[Candidate]]:
         """Return the candidates with a head, the likeliest first; none if the question names no start.
@@ -326,7 +304,7 @@ class QuerySearch:
             found = yield from self._sets(head)
         return sorted(found, key=lambda one: -one.score)
 
-    def narrower(self, start: Mention, predicate: str) -> list[Way]:
+    def narrower(self, start: Mention, predicate: str) -> list[UnscoredQuery]:
         """Return the list of a start's facts with a predicate, and the same with filters that the question names.
 
         The list itself is first. Where literals are filters, it is a count if the question asks for that.
@@ -336,16 +314,19 @@ class QuerySearch:
         head: Head = "count" if counts and described.kind in ("entity", "mixed") else "list"
         query = Query(head, start.name, (Hop(predicate),))
         base = Base(start, described)
-        return [Way(query, line_of(query, start), 0.0), *self._filtered(base, query, self.conditions.of(base))]
+        return [
+            UnscoredQuery(query, line_of(query, start), 0.0),
+            *self._filtered(base, query, self.conditions.of(base)),
+        ]
 
-    def of_class(self, subject: Mention | None = None) -> list[Way]:
+    def of_class(self, subject: Mention | None = None) -> list[UnscoredQuery]:
         """Return lists with a filter, if the question names a class and another entity: from each start that it names
         by all predicates that lead to members with the filter.
 
         Where literals are filters, also those of the members of a class; of a question for yes or no, whether `subject` has
         one of them.
         """
-        classes, ways = self.classes, list[Way]()
+        classes, ways = self.classes, list[UnscoredQuery]()
         for start in self.mentions.entities:
             if not any(one.is_named and one.is_apart(start) and one.name != start.name for one in classes):
                 continue
@@ -380,22 +361,24 @@ class QuerySearch:
         """Return whether one of some things is of the class that is asked for."""
         return self.asked_class is not None and self.conditions.are_of(names, self.asked_class.name)
 
-    def by_two(self, start: Mention) -> list[Way]:
+    def by_two(self, start: Mention) -> list[UnscoredQuery]:
         """Return the sets of the class that is asked for to which a thing leads by two predicates, of which the first leads to
         others: the departments whose members have an expertise."""
-        facts, conditions, ways, asked = self._facts, self.conditions, list[Way](), self.asked_class
+        facts, conditions, ways, asked = self._facts, self.conditions, list[UnscoredQuery](), self.asked_class
         if asked is None or asked.name == start.name or self.heads not in (["list"], ["count"]):
             return []
         for base in [Base(start, one) for one in predicates_of(facts, start.name)]:
-            members = conditions.members(base)[:BETWEEN]
+            members = conditions.members(base)[:MAX_BETWEEN]
             if base.predicate.name in conditions.class_ways or conditions.are_of(members, asked.name):
                 continue
-            names = {name for member in members for name in facts.predicates(member)} - UNASKED
+            names = {name for member in members for name in facts.predicates(member)} - NEVER_QUERIED
             for name in sorted(names - {*conditions.class_ways, facts.inverse_of(base.predicate.name)}):
-                ends = [end for _, end in islice(facts.objects(members, name), BETWEEN)]
+                ends = [end for _, end in islice(facts.objects(members, name), MAX_BETWEEN)]
                 if ends and conditions.are_of(ends, asked.name):
                     query = Query(self.heads[0], start.name, (Hop(base.predicate.name), Hop(name)))
-                    ways.append(Way(query, line_of(query, start), self._of_words(query) - self._options.filter))
+                    ways.append(
+                        UnscoredQuery(query, line_of(query, start), self._of_words(query) - self._weights.filter_gain)
+                    )
         return ways
 
     def _of_words(self, query: Query) -> float:
@@ -409,12 +392,12 @@ class QuerySearch:
         found: list[float] = (yield from self._scores.likelihoods(lines)).tolist()
         return found
 
-    def rank(self, ways: Iterable[Way], least: float = -math.inf) -> Steps[list[Candidate]]:
+    def rank(self, ways: Iterable[UnscoredQuery], least: float = -math.inf) -> Steps[list[Candidate]]:
         """Return queries with their scores, the likeliest first: without hopeless ones, those of more than `least`."""
-        return (yield from self._scores.rank(ways, self._options.hopeless, least))
+        return (yield from self._scores.rank(ways, self._weights.drop_queries_below, least))
 
     def _prior(self, *mentions: Mention) -> float:
-        return self._options.prior * sum(math.log(max(one.share, 1e-9)) for one in mentions)
+        return self._weights.share_weight * sum(math.log(max(one.share, 1e-9)) for one in mentions)
 
     # --- Starts and predicates
 
@@ -432,7 +415,7 @@ class QuerySearch:
         sizes = {
             name: count for name, count in zip(names, self._facts.counts(names, instances), strict=True) if count > 1
         }
-        return [unnamed(name) for name in sorted(sizes, key=lambda name: -sizes[name])[:CLASSES]]
+        return [unnamed(name) for name in sorted(sizes, key=lambda name: -sizes[name])[:LARGEST_CLASSES]]
 
     def _class_bases(self, head: Head) -> Steps[list[Base]]:
         """Return the members of classes, those of the likeliest class first."""
@@ -444,13 +427,15 @@ class QuerySearch:
 
     def _bases(self, head: Head) -> Steps[list[Base]]:
         """Return pairs of a start and a predicate, the likeliest first."""
-        options, starts = self._options, self.mentions.entities
+        weights, starts = self._weights, self.mentions.entities
         if not starts:
             return []
         lines = [f"{head} <{one.called}>" for one in starts]
         scores = (yield from self._scores.likelihoods(lines, [self._prior(one) for one in starts])).tolist()
         order = sorted(range(len(starts)), key=lambda at: -scores[at])
-        likely = [starts[at] for at in order[: options.starts] if scores[at] >= scores[order[0]] - options.within]
+        likely = [
+            starts[at] for at in order[: weights.starts] if scores[at] >= scores[order[0]] - weights.keep_starts_within
+        ]
         pairs = [(start, one) for start in likely for one in predicates_of(self._facts, start.name)]
         if head in ("most", "least"):
             pairs = [(start, one) for start, one in pairs if one.kind in ("entity", "mixed")]
@@ -463,10 +448,10 @@ class QuerySearch:
             return []
         lines = [f"{_head_for(head, one)} <{start.called}> <{one.name}>" for start, one in pairs]
         priors = [
-            self._prior(start) - options.single * ((start, one) in single and _head_for(head, one) == head)
+            self._prior(start) - weights.count_of_one_gain * ((start, one) in single and _head_for(head, one) == head)
             for start, one in pairs
         ]
-        scores = (yield from self._scores.likelihoods(lines, priors, options.hopeless)).tolist()
+        scores = (yield from self._scores.likelihoods(lines, priors, weights.drop_queries_below)).tolist()
         found = [Base(start, one, score) for (start, one), score in zip(pairs, scores, strict=True)]
         return sorted((one for one in found if one.score > -math.inf), key=lambda one: -one.score)
 
@@ -479,7 +464,7 @@ class QuerySearch:
 
     def _sets(self, head: Head) -> Steps[list[Candidate]]:
         found: list[Candidate] = []
-        bases = (yield from self._bases(head))[: self._options.bases]
+        bases = (yield from self._bases(head))[: self._weights.extended]
         if self.conditions.reads_values:
             known = {(one.start.name, one.predicate.name) for one in bases}
             classes = yield from self._class_bases(head)
@@ -491,22 +476,22 @@ class QuerySearch:
             found += yield from self._scores.rank(self._filtered(base, query, self.conditions.of(base)))
         return found
 
-    def _filtered(self, base: Base, query: Query, conditions: Sequence[Condition]) -> list[Way]:
+    def _filtered(self, base: Base, query: Query, conditions: Sequence[Condition]) -> list[UnscoredQuery]:
         """Return the queries that a query becomes by filters with other entities that the question names."""
-        ways: list[Way] = []
+        ways: list[UnscoredQuery] = []
         for some in (*((one,) for one in conditions), *self.conditions.pairs(conditions)):
             named = [one.mention for one in some]
             narrow = replace(query, which=tuple(one.which for one in some))
-            prior = self._prior(base.start, *named) - self._options.filter * len(some)
-            ways.append(Way(narrow, line_of(narrow, base.start, *named), prior))
+            prior = self._prior(base.start, *named) - self._weights.filter_gain * len(some)
+            ways.append(UnscoredQuery(narrow, line_of(narrow, base.start, *named), prior))
         return ways + self._compared(base, query)
 
-    def _compared(self, base: Base, query: Query) -> list[Way]:
+    def _compared(self, base: Base, query: Query) -> list[UnscoredQuery]:
         """Return a query with filters by numbers of the question, which members have values over or under."""
         operators = [one for one in self._words.operators_of(self._question) if one in ("over", "under")]
         if not self.mentions.numbers or not operators or not (members := self.conditions.members(base)):
             return []
-        ways: list[Way] = []
+        ways: list[UnscoredQuery] = []
         bounds: list[tuple[tuple[Operator, str], ...]] = [(one,) for one in product(operators, self.mentions.numbers)]
         if len(operators) > 1 and len(self.mentions.numbers) > 1 and self.conditions.reads_values:
             least, *_, most = sorted(self.mentions.numbers, key=float)
@@ -515,15 +500,19 @@ class QuerySearch:
             for some in bounds if not by.counted else ():
                 which = tuple(WalkFilter((Hop(by.predicate),), operator, number) for operator, number in some)
                 narrow = replace(query, which=which)
-                prior = self._prior(base.start) - self._options.filter * len(some)
-                ways.append(Way(narrow, line_of(narrow, base.start), prior + self._options.prior * math.log(share)))
+                prior = self._prior(base.start) - self._weights.filter_gain * len(some)
+                ways.append(
+                    UnscoredQuery(
+                        narrow, line_of(narrow, base.start), prior + self._weights.share_weight * math.log(share)
+                    )
+                )
         return ways
 
     # --- Yes or no
 
     def _asked(self) -> Steps[list[Candidate]]:
         """Return queries of two entities, or of an entity and a number, that the question names."""
-        ways: dict[Query, Way] = {}
+        ways: dict[Query, UnscoredQuery] = {}
         for start in self.mentions.entities:
             predicates = predicates_of(self._facts, start.name)
             named = [predicate for predicate in predicates if self._is_named(predicate)]
@@ -534,34 +523,35 @@ class QuerySearch:
                             query = Query(
                                 "ask", start.name, (), (WalkFilter((Hop(predicate.name),), operator, number),)
                             )
-                            ways[query] = Way(query, line_of(query, start), self._prior(start))
+                            ways[query] = UnscoredQuery(query, line_of(query, start), self._prior(start))
             for other in self.mentions.entities:
                 if not other.is_apart(start) or other.name == start.name:
                     continue
                 # Questions mostly name the subject first.
-                prior = self._prior(start, other) + (start.start < other.start)
+                prior = self._prior(start, other) + self._weights.subject_first * (start.start < other.start)
                 leading = self.conditions.leading(other.name)
                 for name in [one.name for one in predicates if not one.inverse and one.id in leading]:
                     hops = self.conditions.hops_to(name) if self.conditions.reads_values else (Hop(name),)
                     query = Query("ask", start.name, (), (WalkFilter(hops, "is", other.name),))
-                    ways[query] = Way(query, line_of(query, start, other), prior)
+                    ways[query] = UnscoredQuery(query, line_of(query, start, other), prior)
             ways |= {one.query: one for one in self._values_asked(start, named or predicates)}
         found = yield from self._scores.rank(ways.values())
         return found + (yield from self._joined(found))
 
-    def _values_asked(self, start: Mention, predicates: Sequence[Predicate]) -> list[Way]:
+    def _values_asked(self, start: Mention, predicates: Sequence[Predicate]) -> list[UnscoredQuery]:
         """Return whether a start has a literal that the question names, by predicates with which others of its class do."""
-        names, ways = {one.name for one in predicates}, list[Way]()
+        names, ways = {one.name for one in predicates}, list[UnscoredQuery]()
         for one in self.conditions.of_class_of(start):
             if one.which.hops[0].predicate in names:
                 query = Query("ask", start.name, (), (one.which,))
-                ways.append(Way(query, line_of(query, start), self._prior(start) + (start.start < one.mention.start)))
+                prior = self._prior(start) + self._weights.subject_first * (start.start < one.mention.start)
+                ways.append(UnscoredQuery(query, line_of(query, start), prior))
         return ways
 
     def _joined(self, found: Sequence[Candidate]) -> Steps[list[Candidate]]:
         """Return the best candidates with a second object of the same predicate."""
-        by_name, ways = {one.name: one for one in self.mentions.entities}, dict[Query, Way]()
-        for best in found[: self._options.bases]:
+        by_name, ways = {one.name: one for one in self.mentions.entities}, dict[Query, UnscoredQuery]()
+        for best in found[: self._weights.extended]:
             for one in found:
                 pair = (best.query.which[0], one.query.which[0])
                 if one.query.start != best.query.start or pair[0].hops != pair[1].hops:
@@ -574,8 +564,8 @@ class QuerySearch:
                     query = replace(
                         best.query, which=tuple(replace(pair[0], value=each.name) for each in (first, second))
                     )
-                    prior = self._prior(start, first, second) - self._options.filter
-                    ways[query] = Way(query, line_of(query, start, first, second), prior)
+                    prior = self._prior(start, first, second) - self._weights.filter_gain
+                    ways[query] = UnscoredQuery(query, line_of(query, start, first, second), prior)
         return (yield from self._scores.rank(ways.values()))
 
     def _compares(self, subject: str, predicate: Predicate, number: str) -> bool:
@@ -585,7 +575,7 @@ class QuerySearch:
             return (parse_time if predicate.kind == "time" else parse_quantity) in compared
         if predicate.kind not in ("literal", "mixed"):
             return False
-        some = islice(self._facts.objects([subject], predicate.name), self._options.sample)
+        some = islice(self._facts.objects([subject], predicate.name), self._weights.sampled_members)
         return any(parse(value) is not None for _, value in some for parse in compared)
 
     # --- Superlatives
@@ -597,7 +587,7 @@ class QuerySearch:
                 *self._sorted(head, base, None),
                 *(way for one in self.conditions.of(base) for way in self._sorted(head, base, one)),
             ]
-            found += yield from self._scores.rank(ways, self._options.hopeless)
+            found += yield from self._scores.rank(ways, self._weights.drop_queries_below)
         return found
 
     def _ranked_sets(self, head: Head) -> Steps[list[Base]]:
@@ -606,18 +596,20 @@ class QuerySearch:
         found = yield from self._class_bases(head)
         if not any(one.start.is_named for one in found):
             found = sorted([*(yield from self._bases(head)), *found], key=lambda one: -one.score)
-        return found[: self._options.bases]
+        return found[: self._weights.extended]
 
-    def _sorted(self, head: Head, base: Base, condition: Condition | None) -> list[Way]:
+    def _sorted(self, head: Head, base: Base, condition: Condition | None) -> list[UnscoredQuery]:
         """Return the queries for the first of a set, maybe with a filter, by all that its members can be sorted by."""
         filters = () if condition is None else (condition.which,)
-        members = self.conditions.scanned(base, self._options.scanned) if condition is None else condition.members
+        members = self.conditions.scanned(base, WalkLimits().scanned) if condition is None else condition.members
         named = (base.start,) if condition is None else (base.start, condition.mention)
-        prior = self._prior(*named) - self._options.filter * len(filters)
-        ways: list[Way] = []
+        prior = self._prior(*named) - self._weights.filter_gain * len(filters)
+        ways: list[UnscoredQuery] = []
         for by, share in self._measures(members):
             query = Query(head, base.start.name, (Hop(base.predicate.name),), filters, by)
-            ways.append(Way(query, line_of(query, *named), prior + self._options.prior * math.log(share)))
+            ways.append(
+                UnscoredQuery(query, line_of(query, *named), prior + self._weights.share_weight * math.log(share))
+            )
         return ways
 
     def _measures(self, members: Sequence[str]) -> list[tuple[OrderBy, float]]:
@@ -626,7 +618,7 @@ class QuerySearch:
         counts: Counter[str] = Counter()
         for member in members:
             counts.update(self._facts.predicates(member).keys())
-        described = self._facts.describe([name for name in counts if name not in UNASKED])
+        described = self._facts.describe([name for name in counts if name not in NEVER_QUERIED])
         found: list[tuple[OrderBy, float]] = []
         for name, one in described.items():
             is_sortable = one.kind in ("quantity", "time")

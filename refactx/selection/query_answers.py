@@ -7,7 +7,7 @@ its first fact. The answer after a query is the query's result: the model has no
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import takewhile
@@ -18,11 +18,10 @@ from refactx.decoding.states import Free, InQuery, State
 from refactx.engines.engine import Steps, TreeReading
 from refactx.english import open_pronoun, plural
 from refactx.fact import split_fact
+from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.mentions import (
-    FoldedTokens,
     Mentions,
     MentionSpan,
-    QueryWords,
     classes_among,
     find_mentions,
     fold,
@@ -39,62 +38,33 @@ from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.decoding import QueryGrammar
 from refactx.walks.evaluate import DEFAULT_LIMITS
 from refactx.walks.language import TERMINATOR, FactSet, Query, QueryError, read_line
-from refactx.walks.sets import Limits
+from refactx.walks.sets import WalkLimits
 from refactx.walks.values import TRUTH, bare_name
 
 TRIGGER = "Query:"
-MIN_CONFIDENCE = 4.0
-"""The default of `min_confidence` in prompts and in `refactx.selection.channel.ChannelOptions`."""
-
 LONGEST_TURN = 300
 """The most characters of an earlier turn that are looked at for names."""
 
 STEM = 5
 """Words are taken for one whose first letters are the same, so many of them."""
 
-IN_NAME, IN_ALIAS = 3.0, 2.0
-"""What a word of the question counts for in the name of a predicate, and in another of its names, in nats."""
+Antecedent = Literal["none", "missing", "before"]
 
 
 class QueryAnswers:
-    """The queries of one text.
-
-    `facts`: what they are answered with; `words`, `tokens`: to find what the question names; `aliases`: other names of
-    predicates, by name; `score`: the likelihoods of the question; `marker`: the text before the answer; `end`: the ids that
-    end a text. `values`, `min_confidence`: as in `refactx.selection.channel.ChannelOptions`. `earlier`: the texts of the
-    turns before the question, the latest last.
-
-    `answered`: the queries that the text has.
-    """
+    """The queries of one text. `sources`: what they are made of; `score`: the likelihoods of the question after them."""
 
     def __init__(
-        self,
-        *,
-        facts: FactSet,
-        words: QueryWords,
-        tokens: FoldedTokens,
-        question: str,
-        aliases: Mapping[str, Sequence[str]],
-        score: QuestionScore,
-        marker: str,
-        end: Sequence[int],
-        values: int,
-        min_confidence: float,
-        earlier: Sequence[str] = (),
+        self, machine: Machine, channel: Channel, sources: QuerySources, score: QuestionScore | None = None
     ) -> None:
-        self._earlier = earlier
-        self.antecedent: Literal["none", "missing", "before"] = "none"
-        """Whether a pronoun of the question stands for something `before` it, or is `missing` that: see `spans`."""
-        self.facts, self._words, self._tokens, self._question = facts, words, tokens, question
-        self._aliases, self._score, self._marker, self.end, self._values = aliases, score, marker, tuple(end), values
-        self.min_confidence = min_confidence
-        self._mentions: Mentions | None = None
-        self._spans: Sequence[MentionSpan] | None = None
-        self.answered: list[AnsweredQuery] = []
+        self._machine, self.channel, self._question = machine, channel, channel.text
+        self._score, self._weights = score or channel.score_of_queries, channel.weights
+        self.facts, self._words, self._tokens = sources.facts, sources.words, sources.tokens
+        self._aliases, self.end = sources.aliases, tuple(sources.end)
 
-    def begin(self, machine: Machine, trees: TreeReading) -> Steps[Sequence[int]]:
+    def begin(self, trees: TreeReading) -> Steps[Sequence[int]]:
         """Return the ids of a whole text with a query; empty if facts are to be written."""
-        search = self.search(machine, trees)
+        search = self.search(trees)
         heads = [head for head in search.heads if head != "list"]
         if not heads:
             return ()
@@ -104,35 +74,30 @@ class QueryAnswers:
         [without] = yield from search.likelihoods("")
         yield from self._score.close()
         answered = self._first_answer(search, sorted(found, key=lambda one: -one.score), without)
-        return self._write(machine, answered) if answered is not None else ()
+        return self._write(answered) if answered is not None else ()
 
     def after_fact(
-        self,
-        machine: Machine,
-        state: Free,
-        trees: TreeReading,
-        confidence: float | None = None,
-        fits: Callable[[int], bool] = lambda more: True,
+        self, state: Free, trees: TreeReading, fits: Callable[[int], bool] = lambda more: True
     ) -> Steps[Sequence[int]]:
         """Return the ids after the first fact: a query for the whole list, with its answer; empty if none is needed.
 
-        `confidence`: how much likelier than no fact that fact makes the question, in nats, with its words; a list of a class
-        that the question names takes its place if it makes the question likelier still. `fits`: whether there is room for so
-        many more facts.
+        A list of a class that the question names takes the place of that fact if it makes the question likelier still.
+        `fits`: whether there is room for so many more facts.
         """
-        if len(state.facts) != 1 or self.answered:
+        machine, confidence = self._machine, self.channel.confidence
+        if len(state.facts) != 1 or self.channel.answered:
             return ()
         parts = split_fact(machine.text_of(state.facts[0].tokens).decode("utf-8", "replace"))
         if parts is None:
             return ()
         subject, predicate, value = parts
-        search = self.search(machine, trees)
+        search = self.search(trees)
         known = [one for one in search.mentions.entities if one.name == subject]
         start = known[0] if known else unnamed(subject)
         [whole, *narrower], others = search.narrower(start, predicate), search.of_class(start)
         is_count = whole.query.head == "count"  # it says what the fact says
         [count] = self.facts.counts([subject], predicate)
-        is_long = count > self._values or (count > 1 and not fits(count - 1))
+        is_long = count > self._weights.facts_of_property or (count > 1 and not fits(count - 1))
         two = search.by_two(start)
         if not (narrower or others or is_count or is_long or two):
             return ()
@@ -154,20 +119,20 @@ class QueryAnswers:
         if answered is None:
             return ()
         newline = () if state.tail.endswith(b"\n") else tuple(machine.source.tokenizer.encode("\n"))
-        return (*newline, *self._write(machine, answered))
+        return (*newline, *self._write(answered))
 
-    def objects(self, machine: Machine, state: Free, unknown: Sequence[int] = ()) -> Sequence[int]:
+    def objects(self, state: Free, unknown: Sequence[int] = ()) -> Sequence[int]:
         """Return the ids of an answer that lists the objects of the last facts, with their subject and property; to a
         question for yes or no, whether it names one of them. `unknown`: those of an answer if the objects say nothing.
 
         Empty if the question names neither that subject nor one that led to it: the subject may then be the answer.
         """
+        machine, mentions = self._machine, self.mentions
         facts = [split_fact(machine.text_of(fact.tokens).decode("utf-8", "replace")) for fact in state.facts]
         found = [fact for fact in facts if fact is not None]
         if not found:
             return ()
         subject, predicate, _ = found[-1]
-        mentions = self._find_mentions(machine)
         words = set(re.findall(r"\w+", fold(self._question)))
         is_named = any(one.name == subject for one in mentions.entities) or any(
             word in words and not self._words.is_function(word) for word in re.findall(r"\w+", fold(bare_name(subject)))
@@ -175,10 +140,7 @@ class QueryAnswers:
         if not is_named and all(value != subject for _, _, value in found):
             return ()
         values = dict.fromkeys(bare_name(value) for one, of, value in found if (one, of) == (subject, predicate))
-        search, named = (
-            self.search(machine, TreeReading.NONE),
-            [v for one, of, v in found if (one, of) == (subject, predicate)],
-        )
+        search, named = self.search(TreeReading.NONE), [v for *of, v in found if of == [subject, predicate]]
         if search.heads == ["ask"]:
             known = words_of(f"{bare_name(subject)} {predicate}")
             asked = [one for one in re.findall(r"\w+", self._question) if not self._words.is_function(one)]
@@ -188,7 +150,7 @@ class QueryAnswers:
             values = {"yes" if true else "no": None}
         elif unknown and self._says_nothing(search, subject, predicate, named):
             return (*unknown, *self.end)
-        return (*machine.source.tokenizer.encode(f"{self._marker} {'; '.join(values)}"), *self.end)
+        return (*machine.source.tokenizer.encode(f"{self.channel.marker} {'; '.join(values)}"), *self.end)
 
     def _names(self, value: str, subject: str, predicate: str) -> bool:
         """Return whether the question has at least half of the words of an object, without those of its subject and
@@ -205,7 +167,7 @@ class QueryAnswers:
         """Return what the words of the question say of a predicate, in nats: whether it has one of them in its name, and in
         another of its names (`die of` is one of `cause of death`)."""
         others = any(not self._asked.isdisjoint(self._stems(alias)) for alias in self._aliases.get(name, ()))
-        return IN_NAME * self.has_word_of(name) + IN_ALIAS * others
+        return self._weights.word_in_name * self.has_word_of(name) + self._weights.word_in_alias * others
 
     @cached_property
     def _asked(self) -> set[str]:
@@ -214,39 +176,48 @@ class QueryAnswers:
     def _stems(self, text: str) -> set[str]:
         return {word[:STEM] for word in words_of(text) if not self._words.is_function(word)}
 
-    def _find_mentions(self, machine: Machine) -> Mentions:
-        if self._mentions is None:
-            self._mentions = find_mentions(machine, self.facts, self._question, self.spans(machine))
-        return self._mentions
+    @cached_property
+    def mentions(self) -> Mentions:
+        """What the question names."""
+        return find_mentions(self._machine, self.facts, self._question, self.spans)
 
-    def spans(self, machine: Machine) -> Sequence[MentionSpan]:
-        """Return the names at the beginning of facts that stand in the question; if it has none, or a pronoun for what it does
-        not name, then also those of the latest turn that has some, in place of that pronoun or of the first word."""
-        if self._spans is None:
-            own = named_spans(machine, self._tokens, self._words, self._question, self.facts)
-            entities = find_mentions(machine, self.facts, self._question, own).entities
-            classes = classes_among(self.facts, self._words, [one.name for one in entities])
-            things = [(one.start, one.stop) for one in entities if one.name not in classes]
-            pronoun = open_pronoun(self._question, things, self._words.is_function)
-            place, meant = pronoun or (0, len(self._question.partition(" ")[0])), list[MentionSpan]()
-            for text in reversed(self._earlier) if pronoun or not entities else ():
-                found = named_spans(machine, self._tokens, self._words, text[:LONGEST_TURN], self.facts)
-                if meant := [replace(one, start=place[0], stop=place[1]) for one in found]:
-                    break
-            if pronoun:
-                self.antecedent = "before" if meant else "missing"
-            self._spans = [*own, *meant]
-        return self._spans
+    @property
+    def spans(self) -> Sequence[MentionSpan]:
+        """The names at the beginning of facts that stand in the question; if it has none, or a pronoun for what it does not
+        name, then also those of the latest turn that has some, in place of that pronoun or of the first word."""
+        return self._named[0]
 
-    def search(self, machine: Machine, trees: TreeReading, score: QuestionScore | None = None) -> QuerySearch:
-        """Return the search for candidates, given what the question names. `score`: other likelihoods of the question."""
+    @property
+    def antecedent(self) -> Antecedent:
+        """Whether a pronoun of the question stands for something `before` it, or is `missing` that."""
+        return self._named[1]
+
+    @cached_property
+    def _named(self) -> tuple[Sequence[MentionSpan], Antecedent]:
+        machine = self._machine
+        own = named_spans(machine, self._tokens, self._words, self._question, self.facts)
+        entities = find_mentions(machine, self.facts, self._question, own).entities
+        classes = classes_among(self.facts, self._words, [one.name for one in entities])
+        things = [(one.start, one.stop) for one in entities if one.name not in classes]
+        pronoun = open_pronoun(self._question, things, self._words.is_function)
+        start, stop = pronoun or (0, len(self._question.partition(" ")[0]))
+        before: list[MentionSpan] = []
+        for text in reversed(self.channel.earlier) if pronoun or not entities else ():
+            found = named_spans(machine, self._tokens, self._words, text[:LONGEST_TURN], self.facts)
+            if before := [replace(one, start=start, stop=stop) for one in found]:
+                break
+        return [*own, *before], "none" if not pronoun else "before" if before else "missing"
+
+    def search(self, trees: TreeReading) -> QuerySearch:
+        """Return the search for candidates, given what the question names."""
         return QuerySearch(
             facts=self.facts,
             words=self._words,
             question=self._question,
-            mentions=self._find_mentions(machine),
-            scores=LineScores(machine.source.tokenizer, score or self._score, trees, TRIGGER),
-            widest=partial(widest_names, machine),
+            mentions=self.mentions,
+            scores=LineScores(self._machine.source.tokenizer, self._score, trees, TRIGGER),
+            weights=self._weights,
+            widest=partial(widest_names, self._machine),
             in_words=self.in_words,
         )
 
@@ -255,7 +226,7 @@ class QueryAnswers:
     ) -> AnsweredQuery | None:
         """Return the first candidate that has an answer, up to one that tells too little."""
         confidence = ((one.query, one.score - without) for one in candidates)
-        likely = takewhile(lambda one: one[1] >= self.min_confidence, confidence)
+        likely = takewhile(lambda one: one[1] >= self._weights.min_confidence, confidence)
         return first_answer(likely, self.facts, is_answer=partial(self._is_answer, search))
 
     def _is_answer(self, search: QuerySearch, answered: AnsweredQuery) -> bool:
@@ -281,7 +252,7 @@ class QueryAnswers:
         asked = search.asked_class
         if asked is not None and asked.name != start and search.conditions.are_of_others(values, asked.name):
             return True
-        if len(values) > self._values and set(search.heads) <= {"most", "least"}:
+        if len(values) > self._weights.facts_of_property and set(search.heads) <= {"most", "least"}:
             return True
         if predicate != search.conditions.instances or len(values) < 2:
             return False
@@ -290,10 +261,10 @@ class QueryAnswers:
         others = [one for one in entities if all(map(one.is_apart, own)) and one not in search.classes]
         return any(plural(text) != text for text in texts) or bool(others) or search.heads != ["list"]
 
-    def _write(self, machine: Machine, answered: AnsweredQuery) -> Sequence[int]:
-        self.answered.append(answered)
-        text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self._marker} {answered.answer}"
-        return (*machine.source.tokenizer.encode(text), *self.end)
+    def _write(self, answered: AnsweredQuery) -> Sequence[int]:
+        self.channel.answered.append(answered)
+        text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self.channel.marker} {answered.answer}"
+        return (*self._machine.source.tokenizer.encode(text), *self.end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,7 +306,7 @@ class QueryWriter(PlainChooser):
 def first_answer(
     queries: Iterable[tuple[Query, float]],
     facts: FactSet,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: WalkLimits = DEFAULT_LIMITS,
     is_answer: Callable[[AnsweredQuery], bool] = lambda answered: True,
 ) -> AnsweredQuery | None:
     """Return the first query that has an answer, with it; None if there is none.
@@ -352,7 +323,7 @@ def first_answer(
 
 
 def try_answer(
-    query: Query, facts: FactSet, confidence: float | None = None, limits: Limits = DEFAULT_LIMITS
+    query: Query, facts: FactSet, confidence: float | None = None, limits: WalkLimits = DEFAULT_LIMITS
 ) -> AnsweredQuery | None:
     """Return a query with its answer; None if it has none, since nothing matches or values do not compare."""
     try:

@@ -25,7 +25,7 @@ class Candidate:
     score: float
 
 
-class Way(NamedTuple):
+class UnscoredQuery(NamedTuple):
     """A query that is to be scored, its line, and its prior in nats."""
 
     query: Query
@@ -50,24 +50,26 @@ class LineScores:
         self,
         lines: Sequence[str],
         priors: Sequence[float] = (),
-        hopeless: float = math.inf,
+        drop_below: float = math.inf,
         least: float = -math.inf,
     ) -> Steps[NDArray[np.float64]]:
         """Return log p(question | examples, line) with its prior, float64[lines].
 
-        Lines that are more than `hopeless` below the best after a quarter of the question get minus infinity, and so do
+        Lines that are more than `drop_below` below the best after a quarter of the question get minus infinity, and so do
         those that do not have more than `least`.
         """
         texts = [tuple(self.tokenizer.encode(f"{self.trigger} {line}".rstrip())) for line in lines]
         own = np.array(priors) if priors else np.zeros(len(lines))
-        return (yield from self.question.likelihoods(texts, self.trees, own, hopeless, least)) + own
+        return (yield from self.question.likelihoods(texts, self.trees, own, drop_below, least)) + own
 
-    def rank(self, ways: Iterable[Way], hopeless: float = math.inf, least: float = -math.inf) -> Steps[list[Candidate]]:
-        """Return queries with their scores, the likeliest first: without hopeless ones, those of more than `least`."""
+    def rank(
+        self, ways: Iterable[UnscoredQuery], drop_below: float = math.inf, least: float = -math.inf
+    ) -> Steps[list[Candidate]]:
+        """Return queries with their scores, the likeliest first: without dropped ones, those of more than `least`."""
         some = list(ways)
         if not some:
             return []
-        scores = yield from self.likelihoods([one.line for one in some], [one.prior for one in some], hopeless, least)
+        scores = yield from self.likelihoods([one.line for one in some], [one.prior for one in some], drop_below, least)
         found = [Candidate(one.query, one.line, float(score)) for one, score in zip(some, scores, strict=True)]
         return sorted((one for one in found if one.score > -math.inf), key=lambda one: -one.score)
 

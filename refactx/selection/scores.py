@@ -31,6 +31,15 @@ Found = Callable[[list[IdPath], Logits], object]
 """A function that takes paths, and the logits after them, float32[n, vocabulary]."""
 
 
+DESCRIBED = 4
+"""The number of words of a subject's description that are read: the first ones say what kind of thing it is, and each
+id takes time."""
+
+FIRST, RACED = 0.25, 8
+"""From `RACED` texts on, all are first compared by the share `FIRST` of the question. (The additional pass takes as
+long as some 16 ids: `refactx.engines.scheduler.PASS_IDS`.)"""
+
+
 class ScoredContinuations:
     """The continuations of a text, as paths of ids. `asked`: those whose logits were requested.
 
@@ -165,15 +174,6 @@ def log_probabilities(logits: Logits, rows: Sequence[int], ids: Sequence[int]) -
     return np.array([logits[row, token] - sums[row] for row, token in zip(rows, ids, strict=True)], np.float64)
 
 
-DESCRIBED = 4
-"""The number of words of a subject's description that are read: the first ones say what kind of thing it is, and each
-id takes time."""
-
-FIRST, RACED = 0.25, 8
-"""From `RACED` texts on, all are first compared by the share `FIRST` of the question. (The additional pass takes as
-long as some 16 ids: `refactx.engines.scheduler.PASS_IDS`.)"""
-
-
 class QuestionScore:
     """The likelihoods of one question after texts.
 
@@ -195,22 +195,22 @@ class QuestionScore:
         texts: Sequence[IdPath],
         trees: TreeReading,
         priors: NDArray[np.float64] | None = None,
-        hopeless: float = math.inf,
+        drop_below: float = math.inf,
         least: float = -math.inf,
     ) -> Steps[NDArray[np.float64]]:
         """Return the log-probability of the question after the examples and each text: float64[len(texts)].
 
-        If there are many texts, those that are more than `hopeless` below the best after a quarter of the question are
+        If there are many texts, those that are more than `drop_below` below the best after a quarter of the question are
         dropped and get minus infinity, and so do all that do not have more than `least` in the end. `priors`,
         float64[len(texts)], are added for these comparisons. `trees`: how the engine reads trees.
         """
         scored = len(self._question) - self._lead
-        is_race = len(texts) >= RACED and (hopeless < math.inf or least > -math.inf)
+        is_race = len(texts) >= RACED and (drop_below < math.inf or least > -math.inf)
         first = max(1, math.ceil(FIRST * scored)) if is_race else scored
         own = np.zeros(len(texts)) if priors is None else priors
         yield from self._read(texts, trees, first)
         early = np.array([self._known[text][:first].sum() for text in texts]) + own
-        left = early >= early.max(initial=-math.inf) - (hopeless if first < scored else math.inf)
+        left = early >= early.max(initial=-math.inf) - (drop_below if first < scored else math.inf)
         left &= early > least  # which only falls
         yield from self._read([text for text, stays in zip(texts, left, strict=True) if stays], trees, scored)
         found = np.array([self._known[text].sum() if n else -math.inf for text, n in zip(texts, left, strict=True)])

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
-from refactx.ask.checked import ONLY_CHATS, CheckedAsker, untaken
+from refactx.ask.checked import ONLY_CHATS, CheckedAsker, unsupported_option
 from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Generation
 from refactx.errors import InputError
 from refactx.options import options_of
@@ -160,7 +160,7 @@ class TextRequest(BaseModel):
         if free and replace(found, channel=True) != replace(found.free, channel=True):
             raise bad_request("the model without facts has no options for facts: leave them out", "refactx")
         found = found.free if free else found
-        if isinstance(service.asker, CheckedAsker) and (name := untaken(found, free=free)):
+        if isinstance(service.asker, CheckedAsker) and (name := unsupported_option(found, free=free)):
             field = name if name in type(self).model_fields else f"refactx.{name}"
             raise bad_request(ONLY_CHATS.format(field), field, "unsupported_parameter")
         return found

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from refactx.ask.answer import final_answer, marker_start, unlinked
 from refactx.ask.asker import Asker, FactIndex, language_model
-from refactx.ask.chat import ChatServer
+from refactx.ask.chat_server import ChatServer
 from refactx.ask.checked import ONLY_CHATS, CheckedAsker
 from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import Example, Generation, Prompt

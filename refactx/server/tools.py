@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from refactx.ask.chat import conversation_ids, without_control
+from refactx.ask.conversation import conversation_ids, without_control
 from refactx.ask.prompt import Generation
 from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions, WrittenText
 from refactx.decoding.matching import Matcher, json_problem

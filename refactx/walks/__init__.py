@@ -11,14 +11,24 @@ from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.evaluate import Result, evaluate_walk
 from refactx.walks.language import Hop, OrderBy, Query, QueryError, WalkFilter, read_line, write_line
 from refactx.walks.resolve import Resolved, find_entity, resolve
-from refactx.walks.sets import Limits
+from refactx.walks.sets import WalkLimits
 from refactx.walks.sparql_text import to_sparql
 
 if TYPE_CHECKING:
     from refactx.walks.decoding import QueryGrammar
     from refactx.walks.facts import TreeFacts
 
-__all__ = ["AnsweredQuery", "Hop", "Limits", "OrderBy", "Query", "QueryError", "QueryGrammar", "Resolved", "Result"]
+__all__ = [
+    "AnsweredQuery",
+    "Hop",
+    "OrderBy",
+    "Query",
+    "QueryError",
+    "QueryGrammar",
+    "Resolved",
+    "Result",
+    "WalkLimits",
+]
 __all__ += ["TreeFacts", "WalkFilter", "answer_query", "evaluate_walk", "find_entity", "read_line"]
 __all__ += ["resolve", "to_sparql", "write_line"]
 __dir__ = __all__.copy

@@ -6,7 +6,7 @@ from typing import Any
 from refactx.fact import Link, LinkedFact
 from refactx.walks.evaluate import DEFAULT_LIMITS, Result, evaluate_walk
 from refactx.walks.language import FactSet, Query, QueryError, write_line
-from refactx.walks.sets import Limits
+from refactx.walks.sets import WalkLimits
 from refactx.walks.sparql_text import to_sparql
 from refactx.walks.values import bare_name
 
@@ -67,7 +67,7 @@ class AnsweredQuery:
 
 
 def answer_query(
-    query: Query, facts: FactSet, limits: Limits = DEFAULT_LIMITS, confidence: float | None = None
+    query: Query, facts: FactSet, limits: WalkLimits = DEFAULT_LIMITS, confidence: float | None = None
 ) -> AnsweredQuery:
     """Answer a query, with ids and SPARQL. Raises as `refactx.walks.evaluate.evaluate_walk` does."""
     result = evaluate_walk(query, facts, limits)

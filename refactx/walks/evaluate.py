@@ -18,7 +18,7 @@ from itertools import chain, islice
 from typing import Any, Protocol, runtime_checkable
 
 from refactx.walks.language import FactSet, Hop, OrderBy, Query, QueryError, ValueKind, WalkFilter
-from refactx.walks.sets import LITERALS, Budget, Limits, Members, Trail, Triple, Walks, facts_of, read_base
+from refactx.walks.sets import LITERALS, Budget, Members, Trail, Triple, WalkLimits, Walks, facts_of, read_base
 from refactx.walks.values import Comparison, order_of, sort_key
 
 AT_ONCE = 1024
@@ -204,7 +204,7 @@ def _by_values(walks: Walks, names: Sequence[str], predicate: str, most: bool) -
     return [Ranked(name, value, (name, predicate, value)) for name, (_, value) in in_order]
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = WalkLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +228,7 @@ class Result:
     reason: str = ""
 
 
-def evaluate_walk(query: Query, facts: FactSet, limits: Limits = DEFAULT_LIMITS) -> Result:
+def evaluate_walk(query: Query, facts: FactSet, limits: WalkLimits = DEFAULT_LIMITS) -> Result:
     """Answer a query.
 
         denote(read_line("count <Louisiana> <nickname>"), TreeFacts(index)).count  # 4
@@ -246,7 +246,7 @@ _Match = tuple[str, Sequence[Trail | None]]
 
 
 class _Answer:
-    def __init__(self, query: Query, facts: FactSet, limits: Limits) -> None:
+    def __init__(self, query: Query, facts: FactSet, limits: WalkLimits) -> None:
         self._query, self._budget = query, Budget(limits)
         self._walks = Walks(facts, self._budget)
         self._members: Members = {}

@@ -14,7 +14,7 @@ from refactx.walks.language import FactSet, Hop, QueryError, ValueKind, WalkFilt
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WalkLimits:
     """The limits of an answer to a query.
 
     `members`: the most members of a set; `reads`: the most facts that are read on the way, for all sets and filters;
@@ -34,14 +34,14 @@ class Limits:
 class Budget:
     """What is left of limits. `reason`: the limit that was reached first; empty if none was."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: WalkLimits) -> None:
         self.limits, self.reason, self._is_spent = limits, "", False
         self._end, self._reads = time.monotonic() + limits.seconds, limits.reads
 
     def spend(self, reads: int = 0) -> bool:
         """Take some reads, and return whether anything is left: else nothing more should be read.
 
-        >>> budget = Budget(Limits(reads=3))
+        >>> budget = Budget(WalkLimits(reads=3))
         >>> budget.spend(2), budget.spend(2), budget.spend(), budget.reason
         (True, False, False, 'more than 3 facts have to be read')
         """

@@ -9,7 +9,7 @@ import pytest
 from support.server.liar import Liar, bomb, dripping, endless, liar
 from support.sparql.text_models import ChatStub, chat_stub
 
-from refactx.ask.chat import ChatServer, ServerRole
+from refactx.ask.chat_server import ChatServer, ServerRole
 from refactx.errors import InputError, ModelError, ModelServerError
 
 ROLE = ServerRole(name="the model", option="--model-url", key="REFACTX_MODEL_KEY", extra="sparql")

@@ -9,7 +9,7 @@ from support.ingest.tiny import ingest_tiny
 from support.sparql.text_models import ChatStub, chat_stub, inventing
 
 import refactx
-from refactx.ask.chat import ChatServer, ServerRole
+from refactx.ask.chat_server import ChatServer, ServerRole
 from refactx.ask.checked import CORRECTIONS, NOT_FOUND, CheckedAsker
 from refactx.ask.prompt import Prompt
 

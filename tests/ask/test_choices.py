@@ -14,17 +14,17 @@ from support.tiny_model import one_thread, tiny_fact_tokenizer, tiny_tokenizer  
 from transformers import AutoModelForCausalLM, Lfm2Config
 
 import refactx
-from refactx.ask.choices import ChoiceMaker, TextChoice
-from refactx.ask.lessons import Taught, Teacher, TrainingOptions
-from refactx.ask.made_questions import make_questions
 from refactx.ask.prompt import Prompt
+from refactx.ask.teach.choices import ChoiceMaker, TextChoice
+from refactx.ask.teach.lessons import Taught, Teacher, TrainingOptions
+from refactx.ask.teach.made_questions import make_questions
 from refactx.decoding.machine import Machine
 from refactx.models.loading import load_chat_tokenizer, load_model
 
 pytest.importorskip("peft")
 from peft import LoraConfig, get_peft_model
 
-from refactx.ask.training import ReadExamples, choice_loss, collate, lesson_loss
+from refactx.ask.teach.training import ReadExamples, choice_loss, collate, lesson_loss
 
 FACTS = [f"<Ann> <{p}> <{value}>" for p in "pqr" for value in "bc"] + ["<Bo> <p> <b>"]
 PROMPT = Prompt(system="Be true.", channel="Fact: <Cy> <p> Question: p of Cy?")
@@ -34,7 +34,7 @@ OPTIONS = TrainingOptions(max_length=2000, candidates=4)
 def lessons(questions: list[tuple[str, str]], candidates: int = 4) -> list[Any]:
     index = LinkedIndex(tiny_fact_tokenizer(), FACTS)
     options = replace(OPTIONS, candidates=candidates)
-    teacher = Teacher(index, PROMPT, chat_tokenizer(), tiny_tokenizer().eos_token_id, options, PROMPT)
+    teacher = Teacher(index, PROMPT, chat_tokenizer(), tiny_tokenizer().eos_token_id, options, asked=PROMPT)
     return [
         teacher.lesson(Taught(line=1, question=question, answers=("b",), facts=(fact,))) for question, fact in questions
     ]

@@ -8,7 +8,7 @@ import pytest
 from support.command import complains, run_refactx
 
 import refactx
-from refactx.ask.made_questions import KINDS, MadeQuestion, make_questions, part_of, rephrased
+from refactx.ask.teach.made_questions import KINDS, MadeQuestion, make_questions, part_of, rephrased
 from refactx.eval.questions import read_questions
 from refactx.fact import split_fact
 from refactx.walks.language import read_line
@@ -132,7 +132,7 @@ def test_other_words_are_kept_if_the_same_query_is_read_back(
         def query(self, text: str) -> _Choice:
             return _Choice(read)
 
-    monkeypatch.setattr("refactx.ask.made_questions.Asker", Said)
+    monkeypatch.setattr("refactx.ask.teach.made_questions.Asker", Said)
     one = next(one for one in made if one.question == "What is the age of Ann Lee?")
     [found] = rephrased(iter([one]), type("Model", (), {"tokenizer": None})(), None)  # type: ignore[arg-type]
     assert found.question == (said.partition("\n")[0] if is_kept else one.question)

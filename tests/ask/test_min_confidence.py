@@ -19,6 +19,7 @@ from refactx.ask.asker import Asker
 from refactx.ask.prompt import GREEDY, Generation, Prompt, load_prompt
 from refactx.cli.options import generation_options
 from refactx.errors import InputError
+from refactx.selection.weights import Weights
 from refactx.server.chat import RefactxOptions
 
 PROMPT = Prompt(system="Be true.", channel=EXAMPLES, unknown="hello")
@@ -42,6 +43,18 @@ def test_an_answer_is_given_if_its_confidence_reaches_the_threshold() -> None:
         ask(replace(PROMPT, min_confidence=math.inf), Generation(min_confidence=-math.inf)).text
         == ask(options=Generation(min_confidence=-math.inf)).text
     ), "the option comes first"
+
+
+def test_weights_of_a_file_choose_the_fact(tmp_path: Path) -> None:
+    path, texts = tmp_path / "w.toml", set[str]()
+    for value in (-9, 9):
+        path.write_text(f"property_weight = {value}\n")
+        of_file = ask(PROMPT.weighted(path))
+        assert of_file.text == ask(replace(PROMPT, weights=Weights(property_weight=value))).text
+        texts.add(of_file.text)
+    assert len(texts) == 2
+    path.write_text(f"min_confidence = {of_file.confidence + 1}\n")
+    assert ask(PROMPT.weighted(path)).unknown
 
 
 def test_without_a_channel_there_is_no_confidence() -> None:

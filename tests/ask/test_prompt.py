@@ -7,7 +7,7 @@ from support.tiny_asker import chat_tokenizer
 from support.tiny_model import tiny_tokenizer
 from transformers import AutoTokenizer
 
-from refactx.ask.chat import without_control
+from refactx.ask.conversation import without_control
 from refactx.ask.prompt import Example, Prompt, load_prompt
 from refactx.errors import InputError, ModelError
 from refactx.fact import split_fact

@@ -12,7 +12,7 @@ from support.tiny_asker import LinkedIndex, chat_tokenizer
 from support.tiny_model import one_thread, tiny_fact_tokenizer, tiny_model  # noqa: F401
 
 from refactx.ask.asker import Asker
-from refactx.ask.chat import thinking_of
+from refactx.ask.conversation import thinking_of
 from refactx.ask.prompt import Example, Generation, Prompt
 from refactx.decoding.stream import TextPiece
 from refactx.errors import InputError

@@ -19,9 +19,9 @@ from support.tiny_model import one_thread, tiny_fact_tokenizer, tiny_tokenizer  
 
 import refactx
 from refactx.ask.asker import Asker
-from refactx.ask.lessons import Taught, Teacher, TrainingOptions
-from refactx.ask.made_questions import make_questions
 from refactx.ask.prompt import TAUGHT_REPORT, Prompt, load_prompt, prompt_of
+from refactx.ask.teach.lessons import Taught, Teacher, TrainingOptions
+from refactx.ask.teach.made_questions import make_questions
 from refactx.cli.train import with_walk
 from refactx.decoding.machine import Machine
 from refactx.errors import InputError, ModelError, TokenizerMismatchError
@@ -29,7 +29,7 @@ from refactx.models.loading import load_chat_tokenizer, load_model
 
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
-from refactx.ask.training import Training, collate, decision_loss
+from refactx.ask.teach.training import Training, collate, decision_loss
 
 GRAPH = {"Ann": ("b", "in"), "Bo": ("c", "b"), "Cy": ("d", "e"), "Di": ("in", "c")}
 FACTS = [f"<{name}> <{p}> <{value}>" for name, values in GRAPH.items() for p, value in zip("pq", values, strict=True)]
@@ -211,8 +211,8 @@ def first_facts(base: Path, index: refactx.Index, adapter: Path | None) -> list[
 def test_a_model_learns_the_facts_that_answer(
     base: Path, index: refactx.Index, training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("refactx.ask.training.EVALUATIONS", 1)
-    monkeypatch.setattr("refactx.ask.training.EVALUATIONS_WITHOUT_GAIN", 100)  # so few weights learn by leaps
+    monkeypatch.setattr("refactx.ask.teach.training.EVALUATIONS", 1)
+    monkeypatch.setattr("refactx.ask.teach.training.EVALUATIONS_WITHOUT_GAIN", 100)  # so few weights learn by leaps
     options = replace(OPTIONS, epochs=100, rank=16, learning_rate=0.01, candidates=0)
     report = replace(training, options=options).run(TAUGHT[: len(QUESTIONS) + 2])
     assert report["loss"] < 0.2 * report["loss_before"]
@@ -286,7 +286,7 @@ def test_a_run_that_is_interrupted_says_where_it_continues(
         if line.startswith(f"step {kept + 1} of") and "aside" not in line:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("refactx.ask.training.SAVED_EACH", 0)
+    monkeypatch.setattr("refactx.ask.teach.training.SAVED_EACH", 0)
     for before, kept in ((0, 0), (0, 1), (1, 3)):
         lines.clear()
         with pytest.raises(KeyboardInterrupt):
@@ -338,7 +338,7 @@ def test_models_that_cannot_be_trained_are_refused(
     assert "takes at most 20" in refused(lambda: replace(training, model=str(short)).run(TAUGHT))
     assert not list(training.folder.glob("checkpoint-*"))
     shutil.rmtree(training.folder)
-    monkeypatch.setattr("refactx.ask.training.free_memory", lambda: 1000)
+    monkeypatch.setattr("refactx.ask.teach.training.free_memory", lambda: 1000)
     assert "0.0 GB are free" in refused(lambda: training.run(TAUGHT), ModelError)
     for package in ("accelerate", "peft"):
         monkeypatch.setitem(sys.modules, package, None)

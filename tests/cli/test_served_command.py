@@ -16,7 +16,7 @@ from support.tiny_asker import LAST_MESSAGE, chat_tokenizer
 from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
 import refactx
-from refactx.ask.chat import ChatServer, ServerRole
+from refactx.ask.chat_server import ChatServer, ServerRole
 from refactx.ask.checked import CheckedAsker
 from refactx.ask.prompt import GREEDY, Prompt
 from refactx.cli.main import cli

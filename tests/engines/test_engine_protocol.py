@@ -19,7 +19,7 @@ from refactx.engines.engine import FactChooser, Feed, TreeReading
 from refactx.engines.scheduler import Scheduler, run_jobs
 from refactx.errors import ModelError
 from refactx.selection.beams import BeamChooser, FactBeams
-from refactx.selection.channel import ChannelChooser
+from refactx.selection.ranker import ChannelChooser
 
 SEEDS = st.integers(0, 999)
 EVERY_ENGINE = pytest.mark.parametrize("make", WRITERS.values(), ids=WRITERS.keys())
@@ -142,7 +142,9 @@ def test_the_channel_chooses_the_fact_after_which_the_question_is_likeliest(
     make: Callable[[int], Twins], seed: int, question: str
 ) -> None:
     twins = make(seed)
-    channel = new_channel(question, own=0.0, name=0.0, prior=0.0, values=1, **EVERY)
+    channel = new_channel(
+        question, property_weight=0.0, name_weight=0.0, share_weight=0.0, facts_of_property=1, **EVERY
+    )
     [writing] = write(twins, Text("a Fact:"), choose=lambda: ChannelChooser(MACHINE, channel))
     asked, lead = encode(f" {question}"), encode(" Question:")
     scores: dict[tuple[int, ...], float] = {}

@@ -14,6 +14,7 @@ from refactx.eval.answers import Gold
 from refactx.eval.calibration import calibrate
 from refactx.eval.questions import Question
 from refactx.eval.run import RunLog
+from refactx.selection.weights import Weights, load_weights
 
 ANSWERS = [(9.0, "Bern"), (8.0, "Bern"), (7.0, "Basel"), (6.0, "Bern"), (3.0, "Basel"), (3.0, "Basel")] + [
     (2.0, "Bern"),
@@ -93,6 +94,10 @@ def test_the_command(run: Path) -> None:
     assert (
         json.loads(run_refactx("calibrate", "--run", run, "--precision", 0.9, "--json").stdout)["min_confidence"] == 8.0
     )
+    made, given = run / "w.toml", run / "given.toml"
+    given.write_text("tie_gap = 2.5\n")
+    assert str(made) in run_refactx("calibrate", "--run", run, "--weights", given, "--save", made).stdout
+    assert load_weights(made) == Weights(tie_gap=2.5, min_confidence=4.0)
     assert "give either a file of questions or --run" in complains("calibrate")
     assert "give --model" in complains("calibrate", run / "q.jsonl")
     assert "at no threshold the precision is at least" not in done.stdout

@@ -11,14 +11,11 @@ from refactx.ask.grounded import ground
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InFact, State
 from refactx.selection.answer_lines import AnswerLines, up_to_object
-
-
-def lines_of(marker: str, unknown: str = "") -> AnswerLines:
-    return AnswerLines(marker=marker, unknown=unknown, values=6, again=4.0, min_confidence=4.0)
+from refactx.selection.channel import Channel
 
 
 def end_of_fact(marker: str, machine: Machine, state: State) -> Sequence[int]:
-    return lines_of(marker).end_of_fact(machine, state)
+    return AnswerLines(machine, Channel(examples=(), question=(), lead=0, marker=marker)).end_of_fact(state)
 
 
 class TestLines:
@@ -27,10 +24,11 @@ class TestLines:
 
     def draft(self, text: str, marker: str = "Answer:", evidence: float | None = None) -> str:
         ids = self.machine.source.tokenizer.encode(text)
-        state, lines = self.machine.run(ids, 0), lines_of(marker, "no")
+        state = self.machine.run(ids, 0)
+        channel = Channel(examples=(), question=(), lead=0, marker=marker, unknown="no")
         if evidence is not None:
-            lines.evidence = {up_to_object(self.machine, fact.tokens): evidence for fact in state.facts}
-        return self.machine.source.tokenizer.decode(lines.draft(self.machine, state, np.array(ids)))
+            channel.evidence.update({up_to_object(self.machine, fact.tokens): evidence for fact in state.facts})
+        return self.machine.source.tokenizer.decode(AnswerLines(self.machine, channel).draft(state, np.array(ids)))
 
     @pytest.mark.parametrize(
         ("text", "following"),
@@ -92,7 +90,10 @@ class TestRoom:
     def text(self, room: int, facts: Sequence[str]) -> str:
         index = tiny_index(facts)
         grounded, prompt = ground(tiny_model(), tiny_tokenizer(), index), prompts("a Fact:")
-        length, chosen = prompt["input_ids"].shape[1], channel(index, room=room, again=ALWAYS, values=5)
+        length, chosen = (
+            prompt["input_ids"].shape[1],
+            channel(index, room=room, another_fact_gain=ALWAYS, facts_of_property=5),
+        )
         out = grounded.generate(**prompt, channel=chosen, max_new_tokens=room, do_sample=False)[0].tolist()
         return index.tokenizer.decode(out[length:])
 

@@ -18,8 +18,9 @@ from support.tiny_model import (
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
-from refactx.selection.candidates import Property, Subject, SubjectLimits, find_properties
+from refactx.selection.candidates import CandidateSearch, PropertyCandidate, SubjectCandidate
 from refactx.selection.scores import ScoredContinuations
+from refactx.selection.weights import Weights
 
 GRAPH = (
     *(f"<Bo (n)> <p> <{letter}>" for letter in "bcde"),
@@ -64,7 +65,7 @@ def test_with_room_for_all_every_subject_with_facts_left_is_found_once(text: str
         assert one.own == pytest.approx(own(index, seed, ids, state, one), abs=1e-3)
 
 
-def own(index: MemoryIndex, seed: int, ids: list[int], state: InFact, one: Subject) -> float:
+def own(index: MemoryIndex, seed: int, ids: list[int], state: InFact, one: SubjectCandidate) -> float:
     """The log-probability of a name by one plain pass, of the ids that have an alternative."""
     if b"(" in index.tokenizer.decode_bytes(state.prefix):
         return 0.0  # the text had the name
@@ -85,20 +86,20 @@ def own(index: MemoryIndex, seed: int, ids: list[int], state: InFact, one: Subje
 @pytest.mark.parametrize(
     ("limits", "most"),
     [
-        (SubjectLimits(1, 1), 1),
-        (SubjectLimits(2, 1), 2),
-        (SubjectLimits(1, 2), 2),
-        (SubjectLimits(99, 2), 8),
-        (SubjectLimits(99, 99, 0.0), 3),
+        (Weights(names=1, subjects_of_name=1), 1),
+        (Weights(names=2, subjects_of_name=1), 2),
+        (Weights(names=1, subjects_of_name=2), 2),
+        (Weights(names=99, subjects_of_name=2), 8),
+        (Weights(names=99, subjects_of_name=99, drop_names_below=0.0), 3),
     ],
 )
-def test_limits_keep_the_best(limits: SubjectLimits, most: int, seed: int) -> None:
+def test_limits_keep_the_best(limits: Weights, most: int, seed: int) -> None:
     index = tiny_index(GRAPH)
     some, _, state = found(index, "a Fact:", seed, limits)
     every, _, _ = found(index, "a Fact:", seed, EVERY_NAME)
     assert 1 <= len(some) <= most
     assert set(shown(index, state, some)) <= set(shown(index, state, every))
-    if limits.unlikely == 0:
+    if limits.drop_names_below == 0:
         assert {one.own for one in some} == {max(one.own for one in every)}
     if limits.names == 99 and limits.entities == 2:
         assert "<Bo (b)>" not in shown(index, state, some), "the one with the fewest facts"
@@ -106,7 +107,7 @@ def test_limits_keep_the_best(limits: SubjectLimits, most: int, seed: int) -> No
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_limit_on_names_holds_for_those_that_the_question_names(seed: int) -> None:
-    index, strict = tiny_index(GRAPH), SubjectLimits(1, 99, 0.0)
+    index, strict = tiny_index(GRAPH), Weights(names=1, subjects_of_name=99, drop_names_below=0.0)
     every, _, state = found(index, "a Fact:", seed, EVERY_NAME)
     for name in ("<Annin>", "<Bé>", "<in (n) in>"):
         [path] = [one.ids for one, text in zip(every, shown(index, state, every), strict=True) if text == name]
@@ -133,7 +134,7 @@ PROPERTIES = (
 
 def properties_after(
     index: MemoryIndex, text: str, of: Sequence[str], most: int, unlikely: float
-) -> tuple[list[Property], list[int], list[Subject]]:
+) -> tuple[list[PropertyCandidate], list[int], list[SubjectCandidate]]:
     """The properties of some subjects (None: of the text's own) after a text, and the ids of the text."""
     ids, machine = index.tokenizer.encode(text), Machine(index)
     state = machine.run(ids, 0)
@@ -143,15 +144,18 @@ def properties_after(
         path, at = tuple(index.tokenizer.encode(f" <{name}>")), state
         for token in path:
             at = machine.advance(at, token, 0)  # type: ignore[assignment]
-        wanted.append(Subject(ids=path, state=at))
-    wanted = wanted or [Subject(ids=(), state=state)]
+        wanted.append(SubjectCandidate(ids=path, state=at))
+    wanted = wanted or [SubjectCandidate(ids=(), state=state)]
     found = after_text(
         llama(0),
         index,
         ids,
-        lambda reading: find_properties(
-            machine, wanted, len(ids), ScoredContinuations.of(reading), most=most, unlikely=unlikely
-        ),
+        lambda reading: CandidateSearch(
+            machine=machine,
+            position=len(ids),
+            continuations=ScoredContinuations.of(reading),
+            weights=Weights(properties=most, drop_properties_below=unlikely),
+        ).properties(wanted),
     )
     return found, ids, wanted
 

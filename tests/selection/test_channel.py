@@ -13,6 +13,7 @@ from support.channel_runs import (
     NAMESAKES,
     QUESTIONS,
     channel,
+    chooser,
     llama,
     parts,
     write,
@@ -31,7 +32,7 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InFact
 from refactx.engines.engine import ScoreReading
 from refactx.selection.answer_lines import AnswerLines
-from refactx.selection.channel import ChannelChooser, usual_id
+from refactx.selection.ranker import ChannelChooser, usual_id
 from refactx.selection.scores import ScoredContinuations
 
 
@@ -40,7 +41,7 @@ class TestWhatIsWritten:
     @pytest.mark.parametrize("seed", range(2))
     def test_is_facts_and_none_twice(self, seed: int, question: str) -> None:
         index = tiny_index(GRAPH)
-        row, length, facts = write(index, seed=seed, question=question, again=ALWAYS)
+        row, length, facts = write(index, seed=seed, question=question, another_fact_gain=ALWAYS)
         check_text(index, row, length, facts)
         assert len(facts) > 3
 
@@ -56,8 +57,8 @@ class TestWhatIsWritten:
             max_size=9,
         ),
         text=st.sampled_from(["a Fact:", "hello", "so Fact:\n", "Fact"]),
-        again=st.sampled_from([ALWAYS, 0.0, 4.0]),
-        values=st.integers(0, 3),
+        another_fact_gain=st.sampled_from([ALWAYS, 0.0, 4.0]),
+        facts_of_property=st.integers(0, 3),
         marker=st.sampled_from(["Answer:", "", "Fact: no", "Fa"]),
         unknown=st.sampled_from(["", "no", "Fact:"]),
         min_confidence=st.sampled_from([-math.inf, 0.0, math.inf]),
@@ -103,7 +104,7 @@ class TestWhatIsWritten:
 
     def test_of_an_index_with_one_fact_ends_in_the_answer(self) -> None:
         index = tiny_index(GRAPH[:1])
-        row, length, facts = write(index, again=ALWAYS)
+        row, length, facts = write(index, another_fact_gain=ALWAYS)
         assert [fact.text for fact in facts] == ["<Ann> <p> <b> ."]
         assert index.tokenizer.decode(row[length:]).split("\n")[1].startswith("Answer:")
 
@@ -124,7 +125,7 @@ class TestWhatIsWritten:
             budget=60,
             facts={"max_facts": 2, "after_facts": following},
             marker=following,
-            again=ALWAYS,
+            another_fact_gain=ALWAYS,
         )
         assert len(facts) == 2
         text = index.tokenizer.decode(row[facts[-1].token_span[1] :])
@@ -149,12 +150,13 @@ class TestWhatIsWritten:
         ]  # with the text that this model writes before it
         seen.clear()
         write(index, f"{begin}{trigger} <Bo> <q> <Ann> .\n{begin}", budget=40)
-        machine, chosen = Machine(index), channel(index)
+        machine = Machine(index)
+        chosen = chooser(machine)
         cut = 0
         for state, drafted in seen:
             for count in range(len(drafted) + 1) if isinstance(state, Free | InFact) else ():
                 following = machine.follow(state, drafted[:count])
-                if isinstance(following, InFact) and chosen.decides(machine, following):
+                if isinstance(following, InFact) and chosen.decides(following):
                     assert drafted[count:] == usual_id(following)
                     cut += count > 0
                 if not isinstance(following, Free):
@@ -168,7 +170,7 @@ class TestWhatIsWritten:
         wrong = index.tokenizer.encode(" .\nFact: <Bo> <q> <in")
         for drafts in (AnswerLines.draft, lambda *given: [], lambda *given: wrong):
             monkeypatch.setattr(AnswerLines, "draft", drafts)
-            rows.append(write(index, seed=seed, question=question, again=0.0, values=2)[0])
+            rows.append(write(index, seed=seed, question=question, another_fact_gain=0.0, facts_of_property=2)[0])
         assert rows[0] == rows[1] == rows[2]
 
     @pytest.mark.parametrize("question", QUESTIONS)
@@ -188,12 +190,14 @@ class TestWhatIsWritten:
             return of(reading)
 
         for usual, way in ((0.99, ahead_and_earlier), (0.99, ahead_alone), (0.3, ahead_and_earlier)):
-            monkeypatch.setattr(
-                "refactx.selection.channel.USUAL", usual
-            )  # at 0.3, an id of many that is right or wrong
+            monkeypatch.setattr("refactx.selection.ranker.USUAL", usual)  # at 0.3, an id of many that is right or wrong
             monkeypatch.setattr(ScoredContinuations, "of", way)
             with Passes(llama(0)) as counted:
-                rows.append(write(index, question=question, again=ALWAYS, values=1, meant=1)[0])
+                rows.append(
+                    write(index, question=question, another_fact_gain=ALWAYS, facts_of_property=1, compared_subjects=1)[
+                        0
+                    ]
+                )
             passes.append(counted.number)
         assert rows[0] == rows[1] == rows[2]
         assert passes[0] < passes[1], "what the last choice asked for is read in one pass"
@@ -204,7 +208,7 @@ class TestAfterAFact:
     @pytest.mark.parametrize("values", [1, 2, 3, 6])
     def test_all_values_of_its_property_follow(self, values: int) -> None:
         index = tiny_index([f"<Ann> <p> <{letter}>" for letter in "bcdefgh"] + ["<Ann> <q> <b>", "<Bo> <p> <b>"])
-        row, _, facts = write(index, "a Fact: <Ann> <p", values=values, again=math.inf)
+        row, _, facts = write(index, "a Fact: <Ann> <p", facts_of_property=values, another_fact_gain=math.inf)
         assert [parts(fact.text)[:2] for fact in facts[:values]] == [["Ann", "p"]] * values
         assert len({fact.text for fact in facts}) == len(facts)
         assert index.tokenizer.decode(row[facts[values - 1].token_span[1] :]).strip().startswith("Answer:")
@@ -213,7 +217,7 @@ class TestAfterAFact:
         """Passes are for the choice of each object, which is one id here, and for the channel's own."""
         index = tiny_index([f"<Ann> <p> <{letter}>" for letter in "bcdefgh"])
         begin, lines = "a Fact: <Ann> <p> <", index.tokenizer.encode("> .\nFact:")
-        row, length, facts = write(index, begin, again=math.inf)
+        row, length, facts = write(index, begin, another_fact_gain=math.inf)
         of_channel = facts[:6]
         text = index.tokenizer.decode(row)
         assert text.startswith("\n".join(f"{'a ' * (n == 0)}Fact: {fact.text}" for n, fact in enumerate(of_channel)))
@@ -226,7 +230,7 @@ class TestAfterAFact:
     def test_an_exhausted_property_is_not_chosen_while_there_are_others(self, seed: int) -> None:
         """Otherwise lists would fill the text up to its end, a few facts at a time."""
         index = tiny_index([f"<Ann> <p> <{letter}>" for letter in "bcdefghi"] + ["<Ann> <q> <b>", "<Bo> <p> <b>"])
-        _, _, facts = write(index, seed=seed, values=2, again=ALWAYS, budget=250)
+        _, _, facts = write(index, seed=seed, facts_of_property=2, another_fact_gain=ALWAYS, budget=250)
         of_ann = [fact.text.startswith("<Ann> <p>") for fact in facts]
         assert len(facts) == len(index.sequences)
         assert sum(of_ann[:4]) == 2, "two, and the others, before more of them"
@@ -235,7 +239,7 @@ class TestAfterAFact:
     @pytest.mark.parametrize("seed", range(2))
     def test_the_line_begins_with_another_fact_or_the_answer(self, again: float, next_: str, seed: int) -> None:
         index = tiny_index(GRAPH)
-        row, length, facts = write(index, seed=seed, values=1, again=again, budget=60)
+        row, length, facts = write(index, seed=seed, facts_of_property=1, another_fact_gain=again, budget=60)
         following = index.tokenizer.decode(row[facts[0].token_span[1] :])
         assert following.lstrip().startswith(next_)
         assert index.tokenizer.decode(row[length : facts[0].token_span[1]]).strip() == facts[0].text
@@ -248,7 +252,8 @@ class TestAfterAFact:
         logits = np.zeros(llama().config.vocab_size, np.float32)
         logits[encode("Fact:")[0]] = 4.0
         for again, line in ((3.9, "Fact:"), (4.1, "Answer:")):
-            assert channel(index, again=again).lines.next_line(machine, state, logits) == encode(line)
+            lines = AnswerLines(machine, channel(index, another_fact_gain=again))
+            assert lines.next_line(state, logits) == encode(line)
 
     def test_elsewhere_lines_are_free(self) -> None:
         index = tiny_index(GRAPH)
@@ -260,4 +265,4 @@ class TestAfterAFact:
             "Fact: <Ann> <p> <b> . ",
         ):
             ids = encode(text)
-            assert not channel(index).lines.next_line(machine, machine.run(ids, 0), logits)
+            assert not AnswerLines(machine, channel(index)).next_line(machine.run(ids, 0), logits)

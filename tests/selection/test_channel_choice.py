@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from support.channel_runs import (
     until_closed,
     write,
 )
+from support.query.twin import SetFacts
 from support.tiny_model import (
     MemoryIndex,
     check_text,
@@ -38,9 +39,12 @@ from refactx.ask.grounded import ground
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.engines.engine import Steps
-from refactx.selection.candidates import Property, Subject, SubjectLimits
-from refactx.selection.channel import ChannelOptions, _Meant
-from refactx.selection.mentions import MentionSpan
+from refactx.selection.answer_lines import AnswerLines
+from refactx.selection.candidates import PropertyCandidate, SubjectCandidate
+from refactx.selection.channel import QuerySources
+from refactx.selection.mentions import FoldedTokens, QueryWords
+from refactx.selection.ranker import Ranker, ScoredSubject
+from refactx.selection.weights import Weights
 
 
 def texts_of_properties(
@@ -64,7 +68,7 @@ def an_object(index: MemoryIndex, left: Iterable[Sequence[int]], begin: Sequence
 
 class TestTheChoice:
     def expected(
-        self, index: MemoryIndex, seed: int, row: Sequence[int], at: int, question: str, options: ChannelOptions
+        self, index: MemoryIndex, seed: int, row: Sequence[int], at: int, question: str, weights: Weights
     ) -> dict[tuple[tuple[int, ...], tuple[int, ...]], float]:
         """The score of each subject with each of its properties, by plain passes over whole texts. `row[:at]`: the text
         before the fact.
@@ -76,7 +80,7 @@ class TestTheChoice:
         lead, asked = encode(" Question:"), encode(f" {question}")
         scores, before = {}, {}
         begun = Counter(until_closed(index, row[f.token_span[0] :], 2) for f in written)
-        fresh = {full for fact in left if begun[full := until_closed(index, fact, 2)] < options.values}
+        fresh = {full for fact in left if begun[full := until_closed(index, fact, 2)] < weights.facts_of_property}
         fresh = fresh or {until_closed(index, fact, 2) for fact in left}
         for subject in {until_closed(index, begin, 1) for begin in fresh}:
             name, share = self.name_of(index, left, subject)
@@ -86,7 +90,7 @@ class TestTheChoice:
                 for depth, number in enumerate(name)
                 if len({fact[depth] for fact in left if fact[:depth] == name[:depth]}) > 1
             )
-            before[subject] = options.name * own_name + options.prior * math.log(share)
+            before[subject] = weights.name_weight * own_name + weights.share_weight * math.log(share)
             every = {path for path in texts_of_properties(index, left, subject) if (*subject, *path) in fresh}
             paths = {path for path in every if index.tokenizer.decode(path) != " <description>"} or every
             reasons = [fact for fact in written if f"<{fact.object}>" == index.tokenizer.decode(subject).strip()]
@@ -101,14 +105,16 @@ class TestTheChoice:
 
             for path in paths:
                 score = likely(path)
-                if options.tie:  # all of them are within the tie
+                if weights.tie_gap:  # all of them are within the tie
                     score = (score + likely((*path, *an_object(index, left, (*subject, *path))))) / 2
                 steps = log_probabilities(model, [*row[:at], *subject, *path])[at + len(subject) - 1 :]
                 for depth, number in enumerate(path):
                     others = {other[depth] for other in every if other[:depth] == path[:depth]}
-                    score += options.own * float(steps[depth, number] - steps[depth, sorted(others)].logsumexp(0))
+                    score += weights.property_weight * float(
+                        steps[depth, number] - steps[depth, sorted(others)].logsumexp(0)
+                    )
                 scores[subject, path] = score + before[subject]
-        least = max(before.values()) - options.doubtful
+        least = max(before.values()) - weights.subject_gap
         self.doubtful += sum(score < least for score in before.values())
         return {(subject, path): score for (subject, path), score in scores.items() if before[subject] >= least}
 
@@ -127,11 +133,11 @@ class TestTheChoice:
         ("question", "options", "sizes"),
         [
             (QUESTIONS[0], {}, (256, 16)),
-            (QUESTIONS[3], {"name": 1.0}, (256, 16)),
-            (QUESTIONS[0], {"own": 2.0}, (1, 1)),
-            (QUESTIONS[0], {"tie": math.inf}, (256, 16)),
-            (QUESTIONS[3], {"tie": math.inf}, (256, 16)),
-            (QUESTIONS[1], {"own": 0.0, "prior": 3.0}, (40, 3)),
+            (QUESTIONS[3], {"name_weight": 1.0}, (256, 16)),
+            (QUESTIONS[0], {"property_weight": 2.0}, (1, 1)),
+            (QUESTIONS[0], {"tie_gap": math.inf}, (256, 16)),
+            (QUESTIONS[3], {"tie_gap": math.inf}, (256, 16)),
+            (QUESTIONS[1], {"property_weight": 0.0, "share_weight": 3.0}, (40, 3)),
         ],
     )
     @pytest.mark.parametrize("graph", [GRAPH, NAMESAKES])
@@ -154,7 +160,7 @@ class TestTheChoice:
         assert self.reasons > 2
 
     def test_scores_no_subject_with_the_question_that_is_far_below_the_best_without_it(self) -> None:
-        assert self.compared(NAMESAKES, "a Fact:", range(2), QUESTIONS[0], {"doubtful": 2.0}) > 2
+        assert self.compared(NAMESAKES, "a Fact:", range(2), QUESTIONS[0], {"subject_gap": 2.0}) > 2
         assert self.doubtful > 2
 
     reasons = doubtful = 0
@@ -164,14 +170,14 @@ class TestTheChoice:
     ) -> int:
         """How many choices were made, each of which has to be the brute-force twin's."""
         index, chosen = tiny_index(graph), 0
-        options = ChannelOptions(**(EVERY | weights), values=1, again=ALWAYS)  # type: ignore[arg-type]
+        every = Weights(**(EVERY | weights), facts_of_property=1, another_fact_gain=ALWAYS)  # type: ignore[arg-type]
         for seed in seeds:
             row, self.length, facts = write(
                 index,
                 text,
                 seed,
                 question=question,
-                **{field.name: getattr(options, field.name) for field in fields(options)},
+                **asdict(every),
             )
             for fact in facts:
                 start, stop = fact.token_span
@@ -180,7 +186,7 @@ class TestTheChoice:
                     continue
                 subject = until_closed(index, tokens, 1)
                 path = until_closed(index, tokens, 2)[len(subject) :]
-                scores = self.expected(index, seed, row, start, question, options)
+                scores = self.expected(index, seed, row, start, question, every)
                 assert scores[subject, path] >= max(scores.values()) - 1e-3
                 chosen += len(scores) > 1
         return chosen
@@ -190,7 +196,7 @@ class TestTheChoice:
         model = tiny_model()
         model.get_output_embeddings().weight.data.zero_()
         index = tiny_index(NAMESAKES)
-        chosen = channel(index, prior=prior, again=math.inf)
+        chosen = channel(index, share_weight=prior, another_fact_gain=math.inf)
         grounded = ground(model, tiny_tokenizer(), index)
         out = grounded.generate(**prompts("a Fact: <Bo ("), channel=chosen, max_new_tokens=40, do_sample=False)
         assert parts(grounded.facts(out)[0][0].text)[0] == subject
@@ -198,25 +204,33 @@ class TestTheChoice:
     @pytest.mark.parametrize(
         "limit",
         [
-            {"candidates": SubjectLimits(1, 1)},
-            {"candidates": SubjectLimits(unlikely=0.0)},
-            {"meant": 1},
-            {"within": 0.0},
+            {"names": 1, "subjects_of_name": 1},
+            {"drop_names_below": 0.0},
+            {"compared_subjects": 1},
+            {"keep_within": 0.0},
             {"properties": 1},
         ],
     )
     def test_is_a_fact_also_with_fewer_candidates(self, limit: dict[str, Any]) -> None:
         index = tiny_index(NAMESAKES)
-        row, length, facts = write(index, budget=250, again=ALWAYS, **limit)
+        row, length, facts = write(index, budget=250, another_fact_gain=ALWAYS, **limit)
         check_text(index, row, length, facts)
         assert len(facts) == len(NAMESAKES)
 
 
-def some_meant(index: MemoryIndex, scores: Sequence[float], named: Sequence[int]) -> list[_Meant]:
+def ranker(index: MemoryIndex, queries: Any = None) -> Ranker:
+    machine, of_text = Machine(index), channel(index)
+    return Ranker(machine, of_text, AnswerLines(machine, of_text), queries)
+
+
+def some_meant(index: MemoryIndex, scores: Sequence[float], named: Sequence[int]) -> list[ScoredSubject]:
     """Subjects with these scores without the question, of which it names some."""
     state = Machine(index).begin(0)
     assert isinstance(state, InFact)
-    return [_Meant(Subject(ids=(n,), state=state, is_named=n in named), float(score)) for n, score in enumerate(scores)]
+    return [
+        ScoredSubject(SubjectCandidate(ids=(n,), state=state, is_named=n in named), float(score))
+        for n, score in enumerate(scores)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +249,7 @@ def test_the_best_subjects_that_the_question_names_are_compared_too(
     likely: Sequence[float], own: Sequence[float], named: Sequence[int], compared: list[int]
 ) -> None:
     index = tiny_index(GRAPH)
-    assert channel(index)._nearest(some_meant(index, own, named), np.array(likely)) == compared
+    assert ranker(index)._nearest(some_meant(index, own, named), np.array(likely)) == compared
 
 
 @pytest.mark.parametrize(
@@ -252,18 +266,19 @@ def test_a_subject_that_the_question_does_not_name_has_to_be_nearer(
 ) -> None:
     index = tiny_index(GRAPH)
     meant = some_meant(index, scores, named)
-    assert [meant.index(one) for one in channel(index)._likely(meant, is_first=True)] == kept
-    later = channel(index)._likely(meant, is_first=False)
-    assert later == [one for one in meant if one.score >= max(scores) - ChannelOptions().doubtful]
+    assert [meant.index(one) for one in ranker(index)._likely(meant, is_first=True)] == kept
+    later = ranker(index)._likely(meant, is_first=False)
+    assert later == [one for one in meant if one.score >= max(scores) - Weights().subject_gap]
 
 
 class OfWords:
     """Queries of a question that has one word of properties, and needs none."""
 
-    answered = ()
+    spans = ()
+    antecedent = "none"
 
-    def spans(self, machine: Machine) -> Sequence[MentionSpan]:
-        return ()
+    def __init__(self, *_: Any) -> None:
+        pass
 
     def begin(self, *_: Any) -> Steps[Sequence[int]]:
         yield from ()
@@ -277,33 +292,37 @@ class OfWords:
     def has_word_of(self, name: str) -> bool:
         return name == "pin"
 
-    antecedent = "none"
-
     def in_words(self, name: str) -> float:
         return 99.0 * (name == "pin")
 
 
+@pytest.fixture
+def of_words(monkeypatch: pytest.MonkeyPatch) -> QuerySources:
+    """What queries are made of, where `OfWords` are those of a text."""
+    monkeypatch.setattr("refactx.selection.ranker.QueryAnswers", OfWords)
+    return QuerySources(facts=SetFacts(frozenset()), words=QueryWords(), tokens=FoldedTokens([]))
+
+
 def test_an_unlikely_property_is_read_if_it_has_a_word_of_the_question() -> None:
     index = tiny_index(GRAPH)
-    machine, own, encode = Machine(index), channel(index), index.tokenizer.encode
+    own, encode = ranker(index), index.tokenizer.encode
     some = {"p": -1.0, "q": -7.5, "pin": -9.0, "in": -8.5}
-    found = [Property(subject=0, ids=tuple(encode(f" <{name}>")), own=score) for name, score in some.items()]
-    assert own._worth_reading(machine, found, 0) == found
-    assert not own._worth_reading(machine, found, 1)
-    own.queries = OfWords()  # type: ignore[assignment]
-    assert own._worth_reading(machine, found, 0) == [found[0], found[1], found[2]]
+    found = [PropertyCandidate(subject=0, ids=tuple(encode(f" <{name}>")), own=score) for name, score in some.items()]
+    assert own._worth_reading(found, 0) == found
+    assert not own._worth_reading(found, 1)
+    own = ranker(index, OfWords())
+    assert own._worth_reading(found, 0) == [found[0], found[1], found[2]]
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_property_with_a_word_of_the_question_in_its_names_is_likelier(seed: int) -> None:
+def test_a_property_with_a_word_of_the_question_in_its_names_is_likelier(seed: int, of_words: QuerySources) -> None:
     index = tiny_index([*GRAPH, "<Bé> <pin> <b>"])
     grounded = ground(llama(seed), tiny_tokenizer(), index)
-    chosen = channel(index, unknown="no")
-    chosen.queries = OfWords()  # type: ignore[assignment]
+    chosen = channel(index, unknown="no", queries=of_words)
     out = grounded.generate(**prompts("a Fact:"), channel=chosen, max_new_tokens=40, do_sample=False)
     [fact, *_] = grounded.facts(out)[0]
     assert parts(fact.text)[1] == "pin"
-    assert max(chosen.lines.evidence.values()) > 90
+    assert max(chosen.evidence.values()) > 90
 
 
 class TestAPropertyThatSaysTheSubjectsOwnName:
@@ -311,10 +330,13 @@ class TestAPropertyThatSaysTheSubjectsOwnName:
 
     OTHERS = ("<Bo (n)> <p> <b>", "<Bo (n)> <q> <c>")
 
+    @pytest.fixture(autouse=True)
+    def take_queries(self, of_words: QuerySources) -> None:
+        self.queries = of_words
+
     def property_of(self, facts: Sequence[str], seed: int) -> str:
         grounded = ground(llama(seed), tiny_tokenizer(), index := tiny_index(facts))
-        chosen = channel(index, says_itself=999.0)
-        chosen.queries = OfWords()  # type: ignore[assignment]
+        chosen = channel(index, self_reference_penalty=999.0, queries=self.queries)
         out = grounded.generate(**prompts("a Fact:"), channel=chosen, max_new_tokens=40, do_sample=False)
         return parts(grounded.facts(out)[0][0].text)[1]
 

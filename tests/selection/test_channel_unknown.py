@@ -17,7 +17,8 @@ from support.tiny_model import (
 )
 
 from refactx.ask.grounded import ground
-from refactx.selection.channel import Channel, ChannelOptions
+from refactx.selection.channel import Channel
+from refactx.selection.weights import Weights
 
 UNKNOWN = "hello"
 
@@ -29,12 +30,12 @@ def write(
     index, model = tiny_index(GRAPH), llama(seed)
     lead, asked = (index.tokenizer.encode(part) for part in (" Question:", f" {question}"))
     channel = Channel(
-        examples=index.tokenizer.encode(EXAMPLES),
+        examples=[tuple(index.tokenizer.encode(EXAMPLES))],
         question=[*lead, *asked],
         lead=len(lead),
         marker="Answer:",
         unknown=unknown,
-        options=ChannelOptions(min_confidence=min_confidence, again=math.inf, **options),
+        weights=Weights(min_confidence=min_confidence, another_fact_gain=math.inf, **options),
     )
     grounded, inputs = ground(model, tiny_tokenizer(), index), prompts(text)
     out = grounded.generate(
@@ -64,7 +65,7 @@ def likely(index: MemoryIndex, seed: int, question: str, fact: list[int]) -> flo
 @pytest.mark.parametrize("question", QUESTIONS[:2])
 @pytest.mark.parametrize("seed", range(3))
 def test_decides_by_how_much_likelier_the_best_fact_makes_the_question(seed: int, question: str) -> None:
-    index, plain, facts = write(seed, question, math.inf, unknown="", values=2)
+    index, plain, facts = write(seed, question, math.inf, unknown="", facts_of_property=2)
     tell = max(
         likely(index, seed, question, list(until_closed(index, plain[slice(*fact.token_span)], 2)))
         - likely(index, seed, question, [])
@@ -76,7 +77,7 @@ def test_decides_by_how_much_likelier_the_best_fact_makes_the_question(seed: int
         (tell + 0.01, False),
         (math.inf, False),
     ):
-        _, row, found = write(seed, question, min_confidence, values=2)
+        _, row, found = write(seed, question, min_confidence, facts_of_property=2)
         assert [fact.text for fact in found] == [fact.text for fact in facts], "the facts are shown"
         if is_answered:
             assert row == plain
@@ -85,6 +86,6 @@ def test_decides_by_how_much_likelier_the_best_fact_makes_the_question(seed: int
 
 
 def test_a_fact_that_was_not_chosen_may_be_the_answer() -> None:
-    index, row, facts = write(0, QUESTIONS[0], math.inf, "a Fact: <Ann> <q> <", values=1)
+    index, row, facts = write(0, QUESTIONS[0], math.inf, "a Fact: <Ann> <q> <", facts_of_property=1)
     assert [fact.text for fact in facts] == ["<Ann> <q> <b> ."]
     assert not answer(index, row, facts).startswith(f" {UNKNOWN}")

@@ -79,6 +79,5 @@ def test_names_of_the_latest_turn_stand_for_a_pronoun(
     earlier: Sequence[str], question: str, antecedent: str, named: bool
 ) -> None:
     found = answers(INDEX, question, FakeScore(INDEX.tokenizer, overlap(question)), earlier=earlier)
-    found.spans(INDEX.machine)
     assert found.antecedent == antecedent
-    assert (KUBRICK in {one.name for one in found._find_mentions(INDEX.machine).entities}) == named
+    assert (KUBRICK in {one.name for one in found.mentions.entities}) == named

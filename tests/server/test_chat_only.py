@@ -14,7 +14,7 @@ from support.sparql.text_models import ChatStub, chat_stub, inventing
 
 import refactx
 from refactx.ask.answer import NOT_FOUND
-from refactx.ask.chat import ChatServer, ServerRole
+from refactx.ask.chat_server import ChatServer, ServerRole
 
 NAMES = {"Q1": "Alaska", "Q2": "Juneau", "Q3": "Bo", "P36": "capital", "P6": "mayor"}
 LINES: list[Line] = [*(("label", number, name, "en") for number, name in NAMES.items())]

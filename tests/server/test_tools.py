@@ -9,7 +9,7 @@ from support.server.running import Running, running, said
 from support.thinking_model import Script, scripted_model
 from support.tiny_asker import chat_tokenizer
 
-from refactx.ask.chat import conversation_ids
+from refactx.ask.conversation import conversation_ids
 from refactx.server.conversation import CalledFunction, Message, ToolCall, conversation, with_results
 from refactx.server.tools import CallMarks, call_marks
 

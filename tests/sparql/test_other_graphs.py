@@ -11,7 +11,7 @@ from support.ingest.living_index import LivingIndex
 from support.memory.graph import build
 from support.memory.letters import LetterEncoder
 
-from refactx.ask.chat import Message
+from refactx.ask.conversation import Message
 from refactx.cli.main import cli
 from refactx.cli.sparql import links_by_id
 from refactx.errors import InputError

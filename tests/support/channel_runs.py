@@ -15,9 +15,11 @@ from refactx.decoding.states import FactSource, InFact
 from refactx.engines.engine import Engine, Feed, IdPath, ScoreReading, Steps
 from refactx.engines.scheduler import Job, Scheduler, run_jobs
 from refactx.engines.transformers.rows import engine_of
-from refactx.selection.candidates import Subject, SubjectLimits, find_subjects
-from refactx.selection.channel import Channel, ChannelOptions
+from refactx.selection.candidates import CandidateSearch, SubjectCandidate
+from refactx.selection.channel import Channel, QuerySources
+from refactx.selection.ranker import ChannelChooser
 from refactx.selection.scores import ScoredContinuations
+from refactx.selection.weights import Weights
 from support.tiny_model import MemoryIndex, eager, prompts, tiny_model, tiny_tokenizer
 
 T = TypeVar("T")
@@ -49,16 +51,18 @@ NAMESAKES = (
 EXAMPLES = "Fact: <x> <y> Question: z?\n"
 QUESTIONS = ("who is Ann?", "in p", "b", "when was it that Bo was where Ann had been?")
 ALWAYS = -math.inf
-"""For `again`: always another fact, as long as one is left."""
+"""For `another_fact_gain`: always another fact, as long as one is left."""
 EVERY = {
-    "candidates": SubjectLimits(99, 99, math.inf),
-    "meant": 99,
-    "within": math.inf,
+    "names": 99,
+    "subjects_of_name": 99,
+    "drop_names_below": math.inf,
+    "compared_subjects": 99,
+    "keep_within": math.inf,
     "properties": 9999,
-    "unlikely": math.inf,
-    "hopeless": math.inf,
-    "tie": 0.0,
-    "doubtful": math.inf,
+    "drop_properties_below": math.inf,
+    "drop_below": math.inf,
+    "tie_gap": 0.0,
+    "subject_gap": math.inf,
 }
 """Enough candidates that none is left out, each compared once."""
 
@@ -108,19 +112,26 @@ def channel(
     marker: str = "Answer:",
     unknown: str = "",
     room: int | None = None,
-    **options: Any,
+    queries: QuerySources | None = None,
+    **weights: Any,
 ) -> Channel:
     encode = index.tokenizer.encode
     lead = encode(" Question:")
     return Channel(
-        examples=encode(EXAMPLES),
+        examples=[tuple(encode(EXAMPLES))],
         question=[*lead, *encode(f" {question}")],
         lead=len(lead),
         marker=marker,
         unknown=unknown,
-        options=ChannelOptions(**options),
+        weights=Weights(**weights),
         room=room,
+        queries=queries,
     )
+
+
+def chooser(machine: Machine, **options: Any) -> ChannelChooser:
+    """The chooser of a text with a channel. `options`: as for `channel`."""
+    return ChannelChooser(machine, channel(machine.source, **options))  # type: ignore[arg-type]
 
 
 @cache
@@ -155,26 +166,30 @@ def until_closed(index: MemoryIndex, ids: Sequence[int], brackets: int) -> tuple
     return tuple(ids[:count])
 
 
-EVERY_NAME = SubjectLimits(99, 99, math.inf)
+EVERY_NAME = Weights(names=99, subjects_of_name=99, drop_names_below=math.inf)
 
 
 def found(
-    index: MemoryIndex, text: str, seed: int, limits: SubjectLimits, named: Sequence[IdPath] = ()
-) -> tuple[list[Subject], list[int], InFact]:
+    index: MemoryIndex, text: str, seed: int, weights: Weights, named: Sequence[IdPath] = ()
+) -> tuple[list[SubjectCandidate], list[int], InFact]:
     """The subjects after a text, its ids, and the state after it."""
     ids, machine = index.tokenizer.encode(text), Machine(index)
     state = machine.run(ids, 0)
     assert isinstance(state, InFact)
-    some = after_text(
-        llama(seed),
-        index,
-        ids,
-        lambda reading: find_subjects(machine, state, len(ids), ScoredContinuations.of(reading), limits, named),
-    )
-    return some, ids, state
+
+    def search(reading: ScoreReading) -> Steps[list[SubjectCandidate]]:
+        return CandidateSearch(
+            machine=machine,
+            position=len(ids),
+            continuations=ScoredContinuations.of(reading),
+            weights=weights,
+            named=named,
+        ).subjects(state)
+
+    return after_text(llama(seed), index, ids, search), ids, state
 
 
-def shown(index: MemoryIndex, state: InFact, some: Sequence[Subject]) -> list[str]:
+def shown(index: MemoryIndex, state: InFact, some: Sequence[SubjectCandidate]) -> list[str]:
     return [index.tokenizer.decode([*state.prefix, *one.ids]).strip() for one in some]
 
 

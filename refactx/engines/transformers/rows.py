@@ -582,7 +582,7 @@ def _highest(tokenizer: Any) -> int:
         sample: list[int] = tokenizer.apply_chat_template(
             [{"role": "user", "content": "a"}], tokenize=True, return_dict=False
         )
-    except Exception:  # a template may raise anything: `refactx.ask.chat` reports it
+    except Exception:  # a template may raise anything: `refactx.ask.conversation` reports it
         return plain
     highest: int = max([plain, *sample])
     return highest

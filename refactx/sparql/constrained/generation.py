@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from refactx.ask.chat import Message
-from refactx.ask.chat_model import ChatModel
+from refactx.ask.chat_text import ChatModel
+from refactx.ask.conversation import Message
 from refactx.ask.writer import BatchWriter
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InQuery, State

@@ -27,7 +27,7 @@ from xml.parsers import expat
 import numpy as np
 from pyoxigraph import QueryBoolean, QueryResultsFormat, RdfFormat, parse, parse_query_results, serialize
 
-from refactx.ask.chat import is_here
+from refactx.ask.chat_server import is_here
 from refactx.errors import InputError, without_password
 from refactx.fact import visible
 from refactx.lazy import require

@@ -47,7 +47,7 @@ from refactx.walks import Result as Answer
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import FactSet
-from refactx.walks.sets import Limits
+from refactx.walks.sets import WalkLimits
 from refactx.walks.sparql_text import leaves_values_backwards
 from refactx.walks.values import parse_quantity, parse_time
 
@@ -63,7 +63,7 @@ SECONDS = 60.0
 """The most time of a query, if none is given."""
 ADVICE = "build a store of the index (`refactx store build`), or ask an endpoint (--run-on)"
 PUBLIC_ADVICE = "ask who runs this server for a store of the index, which answers any query"
-_LIMITS = Limits(members=1_000_000, reads=20_000_000, facts=0)
+_LIMITS = WalkLimits(members=1_000_000, reads=20_000_000, facts=0)
 _COUNT = NamedNode("http://www.w3.org/2001/XMLSchema#integer")
 EngineName = Literal["auto", "tree", "store"]
 _RDF = re.compile(r"\.(ttl|nt|nq|trig|n3|rdf|owl|xml|jsonld)(\.(gz|bz2|zst|xz))?$", re.IGNORECASE)
@@ -226,7 +226,7 @@ class TreeEngine:
             raise QueryRefusedError(f"{reason_against(query, checked, self._facts)}: {self._advice}")
         return checked, walk
 
-    def _answer(self, walk: Query, facts: TreeFacts, limits: Limits) -> Answer:
+    def _answer(self, walk: Query, facts: TreeFacts, limits: WalkLimits) -> Answer:
         try:
             return evaluate_walk(walk, facts, limits)
         except QueryError as error:
@@ -236,7 +236,7 @@ class TreeEngine:
                 f"the index cannot answer this query: {error.for_clients}: {self._advice}"
             ) from None
 
-    def _is_empty(self, walk: Query, limits: Limits) -> bool:
+    def _is_empty(self, walk: Query, limits: WalkLimits) -> bool:
         """Return whether a walk has no rows: it is no error that no member has a predicate, as in walks it is."""
         try:
             members = evaluate_walk(replace(walk, head="count", by=None, limit=1), self._facts, limits)

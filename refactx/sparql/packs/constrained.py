@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 
-from refactx.ask.chat_model import END, ChatModel
+from refactx.ask.chat_text import END, ChatModel
 from refactx.ask.writer import BatchWriter
 from refactx.decoding.matching import Matcher, new_matcher
 from refactx.decoding.states import Constraint

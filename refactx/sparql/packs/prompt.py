@@ -18,7 +18,8 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec, TypeVar, get_args
 
-from refactx.ask.chat import CancellableModel, Message, TextModel
+from refactx.ask.chat_server import CancellableModel, TextModel
+from refactx.ask.conversation import Message
 from refactx.decoding.thoughts import without_thoughts
 from refactx.entity_ids import is_wikidata_property
 from refactx.errors import InputError, RefactxError

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pyoxigraph import NamedNode
 
-from refactx.ask.chat import TextModel
+from refactx.ask.chat_server import TextModel
 from refactx.decoding.thoughts import without_thoughts
 from refactx.errors import InputError
 from refactx.fact import clean_part, visible

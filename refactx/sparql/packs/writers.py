@@ -20,8 +20,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from refactx.ask.answer import Answer
-from refactx.ask.chat import ChatServer, ServerRole, TextModel
-from refactx.ask.chat_model import ChatModel
+from refactx.ask.chat_server import ChatServer, ServerRole, TextModel
+from refactx.ask.chat_text import ChatModel
 from refactx.ask.evidence import SEPARATOR
 from refactx.ask.queries import QueryChoice
 from refactx.fact import Link, LinkedFact

@@ -41,7 +41,7 @@ from refactx.walks.language import (
     ValueKind,
     WalkFilter,
 )
-from refactx.walks.sets import LITERALS, Budget, Limits, Walks
+from refactx.walks.sets import LITERALS, Budget, WalkLimits, Walks
 from refactx.walks.values import Ordered, order_of, parse_quantity, parse_time, sort_key
 
 Value = TypeVar("Value")
@@ -269,7 +269,7 @@ class Samples:
 
     def narrow(self, sample: Sample, which: WalkFilter) -> Sample:
         """Return the members that a filter admits; all, if it admits none."""
-        walks = Walks(self.facts, Budget(Limits(scanned=0)))
+        walks = Walks(self.facts, Budget(WalkLimits(scanned=0)))
         try:
             members = tuple(CompiledFilter(walks, which, sample.kind).matching(sample.members))
         except QueryError:
@@ -327,7 +327,7 @@ MOST_HOPS = 2
 MOST_FILTERS = 3
 MOST_LIMIT = 100
 """The most members that `most` and `least` ask for."""
-MOST_RANKED = Limits().members
+MOST_RANKED = WalkLimits().members
 """The most members of a set of which the first ones can be found."""
 
 _OPERATORS: tuple[Operator, ...] = ("is", "equals", "over", "under")

@@ -29,8 +29,10 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free
 from refactx.engines.engine import TreeReading
 from refactx.fact import verbalise
+from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.mentions import FoldedTokens, QueryWords
 from refactx.selection.query_answers import QueryAnswers, first_answer, try_answer
+from refactx.selection.weights import Weights
 from refactx.walks.answered import answer_query
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import QueryError, read_line
@@ -45,7 +47,7 @@ FILMS = f"list <{KUBRICK}> <director of>"
 def begin(question: str, of_line: Any, **options: Any) -> tuple[str, QueryAnswers]:
     """The text that begins with a query, and the queries of it."""
     found = answers(INDEX, question, FakeScore(INDEX.tokenizer, of_line), **options)
-    return text_of(INDEX.run(found.begin(INDEX.machine, TREES))), found
+    return text_of(INDEX.run(found.begin(TREES))), found
 
 
 def text_of(ids: Sequence[int]) -> str:
@@ -64,7 +66,7 @@ def after_fact(
 ) -> tuple[str, QueryAnswers]:
     found = answers(INDEX, question, FakeScore(INDEX.tokenizer, of_line), **options)
     state = after("\n".join(f"Fact:{verbalise(*fact)} ." for fact in facts).removesuffix(" .") + ends)
-    return text_of(INDEX.run(found.after_fact(INDEX.machine, state, TREES))), found
+    return text_of(INDEX.run(found.after_fact(state, TREES))), found
 
 
 @pytest.mark.parametrize("question", ASKED)
@@ -72,11 +74,11 @@ def test_the_text_is_the_query_with_its_answer(question: str) -> None:
     line, answer = ASKED[question]
     text, found = begin(question, Script(line))
     assert text == f"Query: {line} .\nAnswer: {answer}"
-    [answered] = found.answered
+    [answered] = found.channel.answered
     again = answer_query(read_line(line), INDEX.facts)
     assert (answered.line, answered.result, answered.answer) == (line, again.result, answer)
     assert answered.confidence is not None
-    assert answered.confidence >= found.min_confidence
+    assert answered.confidence >= found.channel.weights.min_confidence
 
 
 @pytest.mark.parametrize("question", ASKED)
@@ -84,9 +86,9 @@ def test_nothing_is_written_below_the_threshold(question: str) -> None:
     line, _ = ASKED[question]
     for weight, is_written in ((20.0, True), (0.0, False)):
         text, found = begin(question, Script(line, weight))
-        assert bool(text) == bool(found.answered) == is_written
+        assert bool(text) == bool(found.channel.answered) == is_written
     _, found = begin(question, Script(line))
-    confidence = found.answered[0].confidence
+    confidence = found.channel.answered[0].confidence
     assert confidence is not None
     assert begin(question, Script(line), min_confidence=confidence)[0]
     assert not begin(question, Script(line), min_confidence=confidence + 1e-9)[0]
@@ -94,12 +96,12 @@ def test_nothing_is_written_below_the_threshold(question: str) -> None:
 
 def test_questions_for_a_list_have_facts() -> None:
     text, found = begin("Which films did Stanley Kubrick direct?", Script(FILMS))
-    assert (text, found.answered) == ("", [])
+    assert (text, found.channel.answered) == ("", [])
 
 
 def test_questions_that_name_nothing_have_facts() -> None:
     text, found = begin("How many are there?", Script("count"), min_confidence=-1e9)
-    assert (text, found.answered) == ("", [])
+    assert (text, found.channel.answered) == ("", [])
 
 
 def test_a_query_without_an_answer_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,10 +114,10 @@ def test_a_query_without_an_answer_gives_way_to_the_next(monkeypatch: pytest.Mon
     scores = {f"count <Stanley Kubrick> <director of>{end}": n for n, end in enumerate((NARROWED, ""), 1)}
     score = FakeScore(index.tokenizer, lambda line: -scores.get(line, 2 if line == "count <Stanley Kubrick>" else 20))
     found = answers(index, SHORTS, score)
-    text = text_of(index.run(found.begin(index.machine, TREES)))
+    text = text_of(index.run(found.begin(TREES)))
     assert scores.keys() <= set(score.asked)
     assert text == f"Query: count <{KUBRICK}> <director of> .\nAnswer: 10"
-    assert len(found.answered) == 1
+    assert len(found.channel.answered) == 1
 
 
 class TestAfterAFact:
@@ -129,24 +131,24 @@ class TestAfterAFact:
         assert head == f"Query: {FILMS} ."
         assert sorted(answer.split("; ")) == sorted(films.split("; "))
         assert len(answer.split("; ")) == 10
-        assert [one.line for one in found.answered] == [FILMS]
+        assert [one.line for one in found.channel.answered] == [FILMS]
 
     @pytest.mark.parametrize(("values", "is_query"), [(9, True), (10, False), (99, False)])
     def test_a_short_one_stays(self, values: int, is_query: bool) -> None:
         text, found = after_fact(self.QUESTION, Script(FILMS), [self.FACT], values=values)
-        assert bool(text) == bool(found.answered) == is_query
+        assert bool(text) == bool(found.channel.answered) == is_query
 
     @pytest.mark.parametrize(("most", "is_query"), [(8, True), (9, False)])
     def test_one_that_does_not_fit_becomes_a_query(self, most: int, is_query: bool) -> None:
         found = answers(INDEX, self.QUESTION, FakeScore(INDEX.tokenizer, Script(FILMS)), values=99)
         state = after(f"Fact:{verbalise(*self.FACT)} .\n")
-        text = text_of(INDEX.run(found.after_fact(INDEX.machine, state, TREES, fits=lambda more: more <= most)))
-        assert text.startswith(f"Query: {FILMS} .") == bool(found.answered) == is_query
+        text = text_of(INDEX.run(found.after_fact(state, TREES, fits=lambda more: more <= most)))
+        assert text.startswith(f"Query: {FILMS} .") == bool(found.channel.answered) == is_query
 
     def test_one_object_never_does(self) -> None:
         found = answers(INDEX, "Who is the spouse of Stanley Kubrick?", FakeScore(INDEX.tokenizer, Script(FILMS)))
         state = after(f"Fact:{verbalise(KUBRICK, 'spouse', 'Christiane (n)')} .\n")
-        assert not INDEX.run(found.after_fact(INDEX.machine, state, TREES, fits=lambda more: False))
+        assert not INDEX.run(found.after_fact(state, TREES, fits=lambda more: False))
 
     def test_words_of_the_question_count_for_the_list_too(self) -> None:
         for question, is_written in ((self.QUESTION, True), ("Which films are by Stanley Kubrick?", False)):
@@ -163,7 +165,7 @@ class TestAfterAFact:
     def test_nothing_is_written_below_the_threshold(self) -> None:
         for weight, is_written in ((20.0, True), (0.5, False)):
             text, found = after_fact(self.QUESTION, Script(FILMS, weight), [self.FACT])
-            assert bool(text) == bool(found.answered) == is_written
+            assert bool(text) == bool(found.channel.answered) == is_written
         line = f"{FILMS} which <instance of> <subclass of>* <{SHORT}>"
         text, _ = after_fact("Which short films did Stanley Kubrick direct?", Script(line, 0.5), [self.FACT])
         assert not text
@@ -171,19 +173,19 @@ class TestAfterAFact:
     def test_a_second_fact_never_does(self) -> None:
         second = (KUBRICK, "director of", "Spartacus (film)")
         text, found = after_fact(self.QUESTION, Script(FILMS), [self.FACT, second])
-        assert (text, found.answered) == ("", [])
+        assert (text, found.channel.answered) == ("", [])
 
     def test_there_is_at_most_one_query(self) -> None:
         _, found = after_fact(self.QUESTION, Script(FILMS), [self.FACT])
         state = after(f"Fact:{verbalise(*self.FACT)} .\n")
-        assert not INDEX.run(found.after_fact(INDEX.machine, state, TREES))
-        assert len(found.answered) == 1
+        assert not INDEX.run(found.after_fact(state, TREES))
+        assert len(found.channel.answered) == 1
 
     def test_it_begins_on_a_new_line(self) -> None:
         for ends in (" .", " .\n"):
             found = answers(INDEX, self.QUESTION, FakeScore(INDEX.tokenizer, Script(FILMS)))
             before = f"Fact:{verbalise(*self.FACT)}{ends}"
-            ids = INDEX.run(found.after_fact(INDEX.machine, after(before), TREES))
+            ids = INDEX.run(found.after_fact(after(before), TREES))
             lines = (before + text_of(ids)).split("\n")
             assert [line.partition(":")[0] for line in lines] == ["Fact", "Query", "Answer"]
 
@@ -208,19 +210,11 @@ QUESTIONS = st.builds(
 
 def answers_of(claims: Graph, question: str, min_confidence: float) -> tuple[RowsIndex, QueryAnswers]:
     index: Any = RowsIndex([(1, with_inverse(claims))])
-    found = QueryAnswers(
-        facts=TreeFacts(index),
-        words=WORDS,
-        tokens=FoldedTokens(index.tokenizer.token_bytes),
-        question=question,
-        aliases={},
-        score=FakeScore(index.tokenizer, overlap(question)),
-        marker="Answer:",
-        end=END,
-        values=2,
-        min_confidence=min_confidence,
-    )
-    return index, found
+    weights = Weights(facts_of_property=2, min_confidence=min_confidence)
+    channel = Channel(examples=(), question=(), lead=0, text=question, marker="Answer:", weights=weights)
+    tokens = FoldedTokens(index.tokenizer.token_bytes)
+    sources = QuerySources(facts=TreeFacts(index), words=WORDS, tokens=tokens, end=END)
+    return index, QueryAnswers(Machine(index), channel, sources, FakeScore(index.tokenizer, overlap(question)))
 
 
 def run(index: RowsIndex, steps: Any) -> Sequence[int]:
@@ -234,13 +228,13 @@ def test_whatever_the_graph_and_the_question_the_answer_is_the_querys_result(
 ) -> None:
     index, found = answers_of(claims, question, min_confidence)
     machine = Machine(index)
-    ids = run(index, found.begin(machine, TREES))
+    ids = run(index, found.begin(TREES))
     if not ids and data.draw(st.booleans()):
         fact = data.draw(st.sampled_from(sorted(claims)))
         state: Any = machine.run(index.tokenizer.encode(f"Fact:{verbalise(*fact)} .\n"), 0)
-        ids = run(index, found.after_fact(machine, state, TREES))
-    assert len(found.answered) == bool(ids)
-    for one in found.answered:
+        ids = run(index, found.after_fact(state, TREES))
+    assert len(found.channel.answered) == bool(ids)
+    for one in found.channel.answered:
         assert tuple(ids[-len(END) :]) == END
         query, newline, answer = index.tokenizer.decode(list(ids[: -len(END)])).partition("\n")
         assert newline
@@ -297,7 +291,7 @@ class TestWhatAnswersNothing:
         state = index.machine.run(index.tokenizer.encode(f"{text}\n"), 0)
         assert isinstance(state, Free)
         unknown = index.tokenizer.encode("Answer: I don't know.")
-        ids = found.objects(index.machine, state, unknown)
+        ids = found.objects(state, unknown)
         return index.tokenizer.decode(list(ids)[: len(ids) - len(END)]).removeprefix("Answer: ")
 
     ALL = tuple(("department", "has instance", name) for name in ("Sales", "Hardware"))

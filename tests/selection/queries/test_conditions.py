@@ -9,7 +9,7 @@ from support.query.choice import CLASSES, PLAIN, mentions_of
 from support.query.twin import CLAIMS, ENTITIES, INVERTED, Graph, SetFacts, members, with_inverse
 
 from refactx.selection.mentions import Mention, Mentions, QueryWords
-from refactx.selection.queries import NEAR, WIDER, Base, Condition, Conditions
+from refactx.selection.queries import NEAREST_SUBJECTS, STEPS_TO_WIDER, Base, Condition, Conditions
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.language import Hop, Query, WalkFilter
 
@@ -95,21 +95,21 @@ def test_no_filter_of_literals() -> None:
     assert not found(SetFacts(claims), "A", "x")
 
 
-@pytest.mark.parametrize("depth", [1, 2, WIDER, WIDER + 1])
+@pytest.mark.parametrize("depth", [1, 2, STEPS_TO_WIDER, STEPS_TO_WIDER + 1])
 def test_a_class_is_found_some_steps_up(depth: int) -> None:
     """`Ea` has an instance of the narrowest class; another member has a class that is not part of the widest one."""
     chain = [*(f"class {n}" for n in range(depth)), "C"]
     claims = {("A", "m", "Ea"), ("Ea", "p", chain[0]), ("A", "m", "7"), ("A", "m", "B"), ("B", "p", "class")}
     claims |= {(narrow, "q", wide) for narrow, wide in pairwise(chain)}
     conditions = [one for one in found(SetFacts(frozenset(claims)), "A", "m", CLASSES) if one.mention.name == "C"]
-    assert len(conditions) == (depth <= WIDER)
+    assert len(conditions) == (depth <= STEPS_TO_WIDER)
     for one in conditions:
         assert (one.which, one.members) == (WalkFilter((Hop("p"), Hop("q", "*")), "is", "C"), ["Ea"])
 
 
 def test_most_of_a_named_hub_is_not_read() -> None:
     """Of a hub's many subjects none is read: whether each member has it is looked up."""
-    claims = frozenset({("A", "p", "B"), ("B", "q", "C"), *((f"z{n}", "q", "C") for n in range(3 * NEAR))})
+    claims = frozenset({("A", "p", "B"), ("B", "q", "C"), *((f"z{n}", "q", "C") for n in range(3 * NEAREST_SUBJECTS))})
     facts = SetFacts(claims, 5)
     [one] = found(facts, "A", "p")
     assert (one.which, one.members) == (WalkFilter((Hop("q"),), "is", "C"), ["B"])

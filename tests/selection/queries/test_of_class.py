@@ -10,7 +10,7 @@ from refactx.decoding.states import Free
 from refactx.engines.engine import TreeReading
 from refactx.fact import verbalise
 from refactx.selection.queries import QuerySearch
-from refactx.selection.query_answers import IN_ALIAS, IN_NAME
+from refactx.selection.weights import Weights
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.language import QueryError
 
@@ -46,7 +46,8 @@ def test_after_a_fact_nothing_is_scored_if_no_query_can_follow() -> None:
     found = answers(index, "Who is the spouse of Stanley Kubrick?", score, values=99)
     state = index.machine.run(index.tokenizer.encode(f"Fact:{verbalise(KUBRICK, 'spouse', 'Christiane (n)')} .\n"), 0)
     assert isinstance(state, Free)
-    assert not index.run(found.after_fact(index.machine, state, TreeReading.ROWS, 5.0))
+    found.channel.evidence[()] = 5.0
+    assert not index.run(found.after_fact(state, TreeReading.ROWS))
     assert score.asked == []
 
 
@@ -56,7 +57,9 @@ def after(confidence: float | None, weight: float = 20.0, question: str = QUESTI
     found = answers(index, question, FakeScore(index.tokenizer, Script(SHORTS, weight)), values=99)
     state = index.machine.run(index.tokenizer.encode(f"Fact:{verbalise(KUBRICK, 'spouse', 'Christiane (n)')} .\n"), 0)
     assert isinstance(state, Free)
-    ids = index.run(found.after_fact(index.machine, state, TreeReading.ROWS, confidence))
+    if confidence is not None:
+        found.channel.evidence[()] = confidence
+    ids = index.run(found.after_fact(state, TreeReading.ROWS))
     return index.tokenizer.decode(list(ids))
 
 
@@ -70,7 +73,7 @@ def test_a_list_whose_predicate_has_a_word_of_the_question_is_likelier() -> None
     def most(question: str) -> float:
         return max(n / 4 for n in range(100) if after(confidence=n / 4, question=question))
 
-    assert most(QUESTION) - most("Which short films did Stanley Kubrick make?") == IN_NAME
+    assert most(QUESTION) - most("Which short films did Stanley Kubrick make?") == Weights().word_in_name
 
 
 def test_a_list_below_the_threshold_does_not() -> None:
@@ -93,7 +96,7 @@ def test_words_of_other_names_of_a_predicate_are_found() -> None:
         index, "Which short films were made?", FakeScore(index.tokenizer, Script(SHORTS, 1.0)), aliases=aliases
     )
     names = ("director of", "short title", "spouse", "title")
-    assert [asked.in_words(name) for name in names] == [IN_ALIAS, IN_NAME, 0.0, 0.0]
+    assert [asked.in_words(name) for name in names] == [Weights().word_in_alias, Weights().word_in_name, 0.0, 0.0]
 
 
 def test_words_that_begin_alike_are_those_of_the_question() -> None:

@@ -13,12 +13,12 @@ from support.query.choice import CLASSES, EVERY, Asked, mentions_of, some_asked
 from support.query.twin import INVERTED, Graph, with_inverse
 
 from refactx.selection.mentions import Mention, Mentions, QueryWords
-from refactx.selection.queries import SearchOptions
 from refactx.selection.query_lines import Candidate
+from refactx.selection.weights import Weights
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.language import HEADS, Hop, Query, QueryError, WalkFilter
 
-OPTIONS = st.sampled_from([EVERY, SearchOptions(), SearchOptions(starts=1, bases=1, hopeless=0.5, sample=2)])
+OPTIONS = st.sampled_from([EVERY, Weights(), Weights(starts=1, extended=1, drop_queries_below=0.5, sampled_members=2)])
 
 
 def refusal(query: Query, asked: Asked) -> str:
@@ -58,7 +58,7 @@ def test_only_those_that_need_all_facts_of_a_hub_cannot(asked: Asked, head: str)
 
 @settings(max_examples=50)
 @given(some_asked(), st.sampled_from(HEADS), OPTIONS)
-def test_candidates_are_made_of_what_the_question_names(asked: Asked, head: str, options: SearchOptions) -> None:
+def test_candidates_are_made_of_what_the_question_names(asked: Asked, head: str, options: Weights) -> None:
     found = asked.candidates(head, options)  # type: ignore[arg-type]
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert len({one.query for one in found}) == len(found)
@@ -237,7 +237,7 @@ def test_starts_far_below_the_best_are_not_followed() -> None:
     def of_line(line: str) -> float:
         return -1.0 if "<A>" in line else -5.0
 
-    near, far = (asked.candidates("list", SearchOptions(within=within), of_line) for within in (4.0, 3.9))
+    near, far = (asked.candidates("list", Weights(keep_starts_within=within), of_line) for within in (4.0, 3.9))
     assert {one.query.start for one in near} == {"A", "B"}
     assert {one.query.start for one in far} == {"A"}
 
@@ -260,7 +260,7 @@ def test_the_narrower_lists_of_a_start(asked: Asked) -> None:
 
 def test_a_filter_has_to_gain() -> None:
     asked = Asked(frozenset({("A", "p", "B"), ("B", "q", "C")}), mentions_of(["A", "C"]))
-    found = {one.line: one.score for one in asked.candidates("list", SearchOptions(filter=2.5), lambda line: -7.0)}
+    found = {one.line: one.score for one in asked.candidates("list", Weights(filter_gain=2.5), lambda line: -7.0)}
     assert found["list <A> <p>"] == -7.0
     assert found["list <A> <p> which <q> <C>"] == -9.5
     assert WalkFilter((Hop("q"),), "is", "C") in {w for one in asked.candidates("list") for w in one.query.which}

@@ -11,7 +11,7 @@ from support.thinking_model import scripted_model
 from support.tiny_asker import chat_tokenizer
 
 from bench.agents import AGENTS, program
-from refactx.ask.chat import conversation_ids
+from refactx.ask.conversation import conversation_ids
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,10 @@ from refactx.engines.engine import Engine, FactChooser, Logits
 from refactx.engines.scheduler import Job, Scheduler
 from refactx.engines.writer import Capabilities, Hooks, Row, TextWriter
 from refactx.selection.beams import BeamChooser, FactBeams
-from refactx.selection.channel import Channel, ChannelChooser, ChannelOptions
+from refactx.selection.channel import Channel
 from refactx.selection.plain import PlainChooser
+from refactx.selection.ranker import ChannelChooser
+from refactx.selection.weights import Weights
 from support.channel_runs import EXAMPLES
 from support.tiny_model import FACTS, tiny_index
 
@@ -43,14 +45,14 @@ class Greedy:
         pass
 
 
-def new_channel(question: str = "who is Ann?", again: float = math.inf, **options: Any) -> Channel:
+def new_channel(question: str = "who is Ann?", another_fact_gain: float = math.inf, **weights: Any) -> Channel:
     lead = encode(" Question:")
     return Channel(
-        examples=encode(EXAMPLES),
+        examples=[tuple(encode(EXAMPLES))],
         question=[*lead, *encode(f" {question}")],
         lead=len(lead),
         marker="Answer:",
-        options=ChannelOptions(again=again, **options),
+        weights=Weights(another_fact_gain=another_fact_gain, **weights),
     )
 
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from refactx.engines.engine import TreeReading
 from refactx.selection.mentions import Mention, Mentions, QueryWords
-from refactx.selection.queries import QuerySearch, SearchOptions
+from refactx.selection.queries import QuerySearch
 from refactx.selection.query_lines import Candidate, LineScores
+from refactx.selection.weights import Weights
 from refactx.walks.language import Head
 from support.query.twin import CLAIMS, ENTITIES, NUMBERS, PREDICATES, Graph, SetFacts
 from support.query.world import FakeScore, overlap, result_of
@@ -18,7 +19,7 @@ from support.tiny_model import tiny_fact_tokenizer
 
 PLAIN, CLASSES = QueryWords(), QueryWords(class_of="P112", subclass_of="P113")
 """Without classes, and with `p` to an entity's classes, `q` to wider ones."""
-EVERY = SearchOptions(starts=99, within=math.inf, hopeless=math.inf, bases=999, sample=999)
+EVERY = Weights(starts=99, keep_starts_within=math.inf, drop_queries_below=math.inf, extended=999, sampled_members=999)
 """Nothing is left out."""
 
 
@@ -45,7 +46,7 @@ class Asked:
     def facts(self) -> SetFacts:
         return SetFacts(self.claims, self.limit, size=self.size)
 
-    def search(self, options: SearchOptions = EVERY, of_line: Callable[[str], float] | None = None) -> QuerySearch:
+    def search(self, weights: Weights = EVERY, of_line: Callable[[str], float] | None = None) -> QuerySearch:
         names = [one.called for one in self.mentions.entities]
         score = FakeScore(tiny_fact_tokenizer(), of_line or overlap(" ".join([*names, *self.mentions.predicates])))
         return QuerySearch(
@@ -54,13 +55,13 @@ class Asked:
             question=self.question,
             mentions=self.mentions,
             scores=LineScores(tiny_fact_tokenizer(), score, TreeReading.ROWS, "Query:"),
-            options=options,
+            weights=weights,
         )
 
     def candidates(
-        self, head: Head, options: SearchOptions = EVERY, of_line: Callable[[str], float] | None = None
+        self, head: Head, weights: Weights = EVERY, of_line: Callable[[str], float] | None = None
     ) -> list[Candidate]:
-        return result_of(self.search(options, of_line).candidates(head))
+        return result_of(self.search(weights, of_line).candidates(head))
 
 
 def some_asked(limits: st.SearchStrategy[float] | None = None) -> st.SearchStrategy[Asked]:

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from refactx.ask.prompt import load_prompt
+from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.mentions import QueryWords
 from refactx.selection.query_answers import QueryAnswers
+from refactx.selection.weights import Weights
 from refactx.walks.language import read_line
 from support.query.twin import Fact
 from support.query.world import FakeScore, Properties, WorldIndex
@@ -130,19 +132,17 @@ def answers(
     aliases: Mapping[str, Sequence[str]] = MappingProxyType({}),
     earlier: Sequence[str] = (),
 ) -> QueryAnswers:
-    return QueryAnswers(
-        facts=index.facts,
-        words=words(),
-        tokens=index.folded,
-        question=question,
-        aliases=aliases,
-        score=score,
-        marker="Answer:",
-        end=END,
-        values=values,
-        min_confidence=min_confidence,
+    channel = Channel(
+        examples=(),
+        question=(),
+        lead=0,
+        text=question,
         earlier=earlier,
+        marker="Answer:",
+        weights=Weights(facts_of_property=values, min_confidence=min_confidence),
     )
+    sources = QuerySources(facts=index.facts, words=words(), tokens=index.folded, aliases=aliases, end=END)
+    return QueryAnswers(index.machine, channel, sources, score)
 
 
 assert all(read_line(line) for line, _ in ASKED.values())

@@ -119,7 +119,7 @@ class FakeScore(QuestionScore):
         texts: Sequence[IdPath],
         trees: TreeReading,
         priors: NDArray[np.float64] | None = None,
-        hopeless: float = math.inf,
+        drop_below: float = math.inf,
         least: float = -math.inf,
     ) -> Steps[NDArray[np.float64]]:
         yield from ()
@@ -128,7 +128,7 @@ class FakeScore(QuestionScore):
         scores = np.array([self._of_line(line) for line in lines], np.float64)
         before = scores + (0 if priors is None else priors)
         if len(texts) >= RACED:
-            scores[before < before.max() - hopeless] = -math.inf
+            scores[before < before.max() - drop_below] = -math.inf
         scores[before <= least] = -math.inf
         return scores
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from refactx.ask.chat import Message
+from refactx.ask.conversation import Message
 
 
 class Scripted:

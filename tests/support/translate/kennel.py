@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pyoxigraph import RdfFormat, Store
 
-from refactx.ask.chat import Message
+from refactx.ask.conversation import Message
 from refactx.sparql.engines import Result, StoreEngine
 from refactx.sparql.packs import Pack, PackExample, QuestionPattern, SchemaTerm
 

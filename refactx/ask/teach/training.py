@@ -35,9 +35,9 @@ from transformers import (
     TrainingArguments,
 )
 
-from refactx.ask.choices import TextChoice
-from refactx.ask.lessons import Lesson, Lessons, Taught, Teacher, TrainingOptions
 from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT, Prompt
+from refactx.ask.teach.choices import TextChoice
+from refactx.ask.teach.lessons import Lesson, Lessons, Taught, Teacher, TrainingOptions
 from refactx.engines.engine import free_memory
 from refactx.engines.transformers.processor import check_model, check_tokenizer
 from refactx.engines.transformers.rows import WITH_CELLS, TransformersModel, copy_cache
@@ -308,7 +308,7 @@ class Training:
         check_tokenizer(self.index, tokenizer)
         end, options = _end_of_turn(tokenizer), self.options
         self.say(f"making the texts of {counted(len(questions), 'question')}")
-        lessons = Teacher(self.index, self.prompt, tokenizer, end, options, self.asked).lessons(questions)
+        lessons = Teacher(self.index, self.prompt, tokenizer, end, options, asked=self.asked).lessons(questions)
         run = self._described(lessons)
         if done is not None:
             if done["run"] != run:

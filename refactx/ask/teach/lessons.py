@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 
 from refactx.ask.asker import facts_of
-from refactx.ask.choices import ChoiceMaker, TextChoice
 from refactx.ask.prompt import Prompt
+from refactx.ask.teach.choices import ChoiceMaker, TextChoice
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactSource, Free, InQuery
 from refactx.errors import InputError
 from refactx.fact import counted, split_fact, verbalise, written_part
 from refactx.options import check_options, option
-from refactx.selection.channel import ChannelOptions
 from refactx.selection.query_answers import TRIGGER, try_answer
+from refactx.selection.weights import Weights
 from refactx.tree.tree import Tokens
 from refactx.walks.answered import AnsweredQuery
 from refactx.walks.decoding import QueryGrammar
@@ -123,6 +123,7 @@ class Teacher:
         tokenizer: Any,
         end: int,
         options: TrainingOptions,
+        *,
         asked: Prompt | None = None,
     ) -> None:
         self._index, self._prompt, self._tokenizer, self._end = index, prompt, tokenizer, end
@@ -132,7 +133,7 @@ class Teacher:
             grammar = QueryGrammar(self._facts, index)
         self._writes_queries = grammar is not None
         # A model without a channel ends lists too early, and a query gives them whole.
-        self._most_facts = ChannelOptions().values if prompt.channel.strip() or grammar is None else 1
+        self._most_facts = Weights().facts_of_property if prompt.channel.strip() or grammar is None else 1
         self._machine = Machine(index, grammar)
         self._choices: ChoiceMaker | None = None
         if asked is not None and asked.channel.strip() and options.candidates:

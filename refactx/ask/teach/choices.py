@@ -21,6 +21,7 @@ from refactx.engines.engine import IdPath, Steps, TreeReading
 from refactx.engines.writer import common_length
 from refactx.fact import DESCRIPTIONS
 from refactx.selection.candidates import walk_by_facts
+from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.query_answers import TRIGGER, QueryAnswers
 from refactx.selection.query_lines import Candidate, line_of
 from refactx.selection.scores import QuestionScore, fact_so_far, no_fact
@@ -60,7 +61,7 @@ class ChoiceMaker:
             return
         made = [self._properties(fact, chance)]
         if channel.queries is not None:
-            made.append(self._queries(channel.queries, query, chance))
+            made.append(self._queries(channel, channel.queries, query, chance))
         ids, lead = scored_question(self._tokenizer, self._prompt, question)
         for examples, texts in zip(channel.examples, made, strict=False):
             if len(texts) > 1:
@@ -90,10 +91,12 @@ class ChoiceMaker:
                 return None if subject is None else (subject, tuple(fact[begin:end]))
         return None
 
-    def _queries(self, queries: QueryAnswers, right: Query | None, chance: random.Random) -> list[IdPath]:
+    def _queries(
+        self, channel: Channel, sources: QuerySources, right: Query | None, chance: random.Random
+    ) -> list[IdPath]:
         line = "" if right is None or right.head == "list" else line_of(replace(right, limit=1))
         guide = _Likeness(tuple(self._tokenizer.encode(f"{TRIGGER} {line}".rstrip())))
-        search = queries.search(self._machine, TreeReading.NONE, guide)
+        search = QueryAnswers(self._machine, channel, sources, guide).search(TreeReading.NONE)
         heads = [head for head in search.heads if head != "list"]
         if not heads:
             return []
@@ -120,7 +123,7 @@ class _Likeness(QuestionScore):
         texts: Sequence[IdPath],
         trees: TreeReading,
         priors: NDArray[np.float64] | None = None,
-        hopeless: float = math.inf,
+        drop_below: float = math.inf,
         least: float = -math.inf,
     ) -> Steps[NDArray[np.float64]]:
         """Return the scores of texts; a model has no part in them."""

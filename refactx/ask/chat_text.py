@@ -1,6 +1,6 @@
 """A language model of our engines that replies to a conversation: free text, or what a constraint allows.
 
-Constrained text is one line, such as a query. `ChatServer` (`refactx.ask.chat`) is a model on a server.
+Constrained text is one line, such as a query. `ChatServer` (`refactx.ask.chat_server`) is a model on a server.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from copy import copy
 from threading import Lock
 from typing import Any, Self, cast
 
-from refactx.ask.chat import Message, conversation_ids, without_control
+from refactx.ask.conversation import Message, conversation_ids, without_control
 from refactx.ask.writer import MOST_SHARED, BatchWriter, TextRequest, Writer, WritingError, WritingOptions
 from refactx.engines.engine import LanguageModel
 from refactx.engines.writer import common_length
