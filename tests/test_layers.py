@@ -24,6 +24,7 @@ LAYERS = """
     build
     eval       server
     mcp
+    documents
     sparql
     ask        ingest
     selection  share

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import httpx2
 
 from refactx.ask.browse import browse
+from refactx.documents import browsed_document, to_json
 from refactx.index.index import Index
 from refactx.walks import TreeFacts
 
@@ -24,7 +25,9 @@ def lookup_seconds(url: str, index: Index, times: int) -> tuple[float, float]:
         def over_http() -> None:
             client.get(path).raise_for_status().json()
 
-        return _median(over_http, times), _median(lambda: browse(index, facts, subject=subject).to_json(), times)
+        return _median(over_http, times), _median(
+            lambda: to_json(browsed_document(index.name, browse(index, facts, subject=subject))), times
+        )
 
 
 def _median(call: Callable[[], object], times: int) -> float:

@@ -105,24 +105,6 @@ class Answer:
         """The facts of the text and of its query, each once: those that prove the answer first."""
         return evidence_of(self.answer, self.links, self.queries, unknown=self.unknown)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the answer as `refactx ask --json` prints it."""
-        return {
-            "question": self.question,
-            "answer": self.answer,
-            "unknown": self.unknown,
-            "text": self.text,
-            "thought": self.thought,
-            "confidence": None if self.confidence is None else round(self.confidence, 3),
-            "queries": [query.to_json() for query in self.queries],
-            "facts": [one.to_json() for one in self.evidence],
-            "tokens": self.tokens,
-            "forward_passes": self.forward_passes,
-            "seconds": round(self.seconds, 3),
-            "finish_reason": self.finish_reason,
-            "turns_left_out": self.turns_left_out,
-        }
-
 
 def statement_url(fact: LinkedFact) -> str | None:
     """Return the page that says a fact, which is that of its object if it is an inverse one: the place of its statement on

@@ -3,11 +3,9 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
-from refactx.ask.evidence import fact_json
 from refactx.errors import InputError
 from refactx.fact import Fact, Link, LinkedFact, verbalise, written_part
 from refactx.index.index import Index
@@ -43,20 +41,6 @@ class Browsed:
     near: Sequence[str] = ()
     truncated: bool = False
     resolved: Resolved | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what was found as a document."""
-        return {
-            "subject": None if self.subject is None else _link(self.subject),
-            "completions": [{"text": text, "facts": count} for text, count in self.completions],
-            "properties": [
-                {**_link(one.predicate), "inverse": one.inverse, "facts": one.facts} for one in self.properties
-            ],
-            "facts": [fact_json(fact.text, linked) for fact, linked in self.facts],
-            "near": list(self.near),
-            "resolved": None if self.resolved is None else asdict(self.resolved),
-            "truncated": self.truncated,
-        }
 
 
 def browse(
@@ -139,10 +123,6 @@ def fact_of(subject: str, predicate: str, value: str) -> Fact:
     return Fact(subject, predicate, value, f"{verbalise(subject, predicate, value).lstrip()} .", (0, 0))
 
 
-def _link(link: Link) -> dict[str, str | None]:
-    return {"label": link.label, "id": link.id, "url": link.url}
-
-
 MOST = 100
 """The most facts of a text that are checked."""
 NEAREST = 5
@@ -162,15 +142,6 @@ class Checked:
     exists: bool
     linked: LinkedFact
     nearest: Sequence[tuple[Fact, LinkedFact]]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the check as a document."""
-        return {
-            "fact": fact_json(self.fact.text, self.linked),
-            "span": [self.start, self.stop],
-            "exists": self.exists,
-            "nearest": [fact_json(fact.text, linked) for fact, linked in self.nearest],
-        }
 
 
 def check_text(index: Index, facts: TreeFacts, text: str) -> list[Checked]:

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from refactx.fact import Link, LinkedFact, verbalise
+from refactx.fact import LinkedFact, verbalise
 from refactx.selection.mentions import fold, words_of
 from refactx.walks.answered import AnsweredQuery
 from refactx.walks.values import TRUTH, bare_name
@@ -23,11 +22,7 @@ class Evidence:
     @property
     def text(self) -> str:
         """The fact as it is written, with its terminator."""
-        return f"{verbalise(*parts_of(self.fact)).strip()} ."
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fact as `refactx ask --json` prints it."""
-        return {**fact_json(self.text, self.fact), "proves": self.proves}
+        return text_of(self.fact)
 
 
 def evidence_of(
@@ -59,19 +54,9 @@ def evidence_of(
     )
 
 
-def fact_json(text: str, linked: LinkedFact) -> dict[str, Any]:
-    """Return a fact with its ids as `refactx ask --json` and `refactx facts --all --json` print it."""
-    return {
-        "text": text,
-        "subject": _link_json(linked.subject),
-        "predicate": _link_json(linked.predicate),
-        "object": _link_json(linked.object) if isinstance(linked.object, Link) else {"literal": linked.object},
-        "inverse": linked.inverse,
-    }
-
-
-def _link_json(link: Link) -> dict[str, str | None]:
-    return {"label": link.label, "id": link.id, "url": link.url}
+def text_of(fact: LinkedFact) -> str:
+    """Return a fact as it is written, with its terminator."""
+    return f"{verbalise(*parts_of(fact)).strip()} ."
 
 
 def parts_of(fact: LinkedFact) -> tuple[str, str, str]:

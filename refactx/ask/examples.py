@@ -73,10 +73,6 @@ class ExampleQuestion:
     subject: str
     predicate: str
 
-    def to_json(self) -> dict[str, str]:
-        """Return the example as a document."""
-        return {"question": self.question, "subject": self.subject, "predicate": self.predicate}
-
 
 class Examples:
     """Examples from one index. `facts`: those of the index. It is safe to share between threads."""

@@ -63,33 +63,6 @@ class QueryChoice:
         ]
         return first_answer(((one.query, self.confidence(one)) for one in asked), self.facts, limits)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the choice as `refactx query --explain --json` prints it."""
-        return {
-            "heads": list(self.heads),
-            "names": {
-                "entities": [
-                    {
-                        "words": self.question[one.start : one.stop],
-                        "name": one.name,
-                        "called": one.called,
-                        "share": round(one.share, 3),
-                    }
-                    for one in self.mentions.entities
-                ],
-                "predicates": sorted(self.mentions.predicates),
-                "numbers": list(self.mentions.numbers),
-            },
-            "candidates": [
-                {
-                    "query": write_line(one.query),
-                    "score": round(one.score, 3),
-                    "confidence": round(self.confidence(one), 3),
-                }
-                for one in self.candidates
-            ],
-        }
-
 
 def choose_query(
     question: str,
@@ -192,26 +165,6 @@ class QueryReply:
     def line(self) -> str:
         """The text of the query."""
         return write_line(self.query)
-
-    def to_json(self, limit: int | None, *, explains: bool) -> dict[str, Any]:
-        """Return the reply as `refactx query --json` prints it, with at most `limit` rows and facts (None: all)."""
-        confidence = None if self.confidence is None else round(self.confidence, 3)
-        document: dict[str, Any] = {
-            "query": self.line,
-            "sparql": self.sparql,
-            "head": self.query.head,
-            "confidence": confidence,
-        }
-        if self.answered is not None:
-            document = self.answered.to_json()
-            for name in ("rows", "sorted_by", "facts"):
-                document[name] = document[name][:limit]
-        document["resolved"] = [{"label": one.label, "name": one.name, "among": one.among} for one in self.resolved]
-        if explains:
-            document |= (
-                {"heads": None, "names": None, "candidates": None} if self.choice is None else self.choice.to_json()
-            )
-        return {"question": self.question, **document}
 
 
 def check_text(text: str, has_model: bool) -> None:

@@ -136,11 +136,11 @@ def _print_all(index: "Index", as_json: bool, limit: int | None) -> None:
 
 def _documents(index: "Index") -> Iterator[str]:
     """Yield each fact with its ids as a line of JSON."""
-    from refactx.ask.evidence import fact_json
+    from refactx.documents import fact_document, to_json
 
     facts, again = tee(index.all_facts())  # holds the 1,024 facts that `links_of` reads ahead
     for fact, linked in zip(facts, index.links_of(again), strict=False):
-        yield json.dumps(fact_json(fact.text, linked), ensure_ascii=False)
+        yield json.dumps(to_json(fact_document(linked, fact.text)), ensure_ascii=False)
 
 
 def _progress(lines: Iterator[str], total: int) -> Iterator[str]:

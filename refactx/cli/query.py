@@ -15,6 +15,7 @@ from refactx.ask.queries import QueryReply, check_text
 from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
 from refactx.cli.sparql import Cell, cell_of, links_by_id, links_of
+from refactx.documents import reply_json
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
 from refactx.index.index import Index
@@ -57,7 +58,7 @@ def print_reply(reply: QueryReply, *, as_json: bool, explains: bool, limit: int 
     for note in reply.notes:
         click.echo(f"refactx: {note}", err=True)
     if as_json:
-        return common.print_json(reply.to_json(limit, explains=explains))
+        return common.print_json(reply_json(reply, limit, explains=explains))
     shown, is_terminal = limit or SHOWN, sys.stdout.isatty()
     _print_lines(_lines(reply, shown, explains=explains, has_facts=not is_terminal))
     if is_terminal and reply.answered is not None and reply.answered.facts:

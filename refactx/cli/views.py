@@ -37,6 +37,7 @@ from refactx.ask.answer import NOT_FOUND, Answer
 from refactx.ask.prompt import Example, Generation
 from refactx.cli.options import print_json
 from refactx.decoding.stream import TextPiece
+from refactx.documents import answer_document, to_json
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
 from refactx.progress import progress_bar
@@ -471,7 +472,7 @@ class LineView:
     def show(self, answer: Answer, error: str = "") -> None:
         """Print an answer; if `error` ended it early, JSON has that as a field."""
         if self._as_json:
-            print_json(answer.to_json() | ({"error": error} if error else {}))
+            print_json(to_json(answer_document(answer)) | ({"error": error} if error else {}))
         else:
             click.echo(plain(answer, free=self._asking.free))
 

@@ -32,6 +32,7 @@ from typing import Any
 from refactx.ask.answer import Answer
 from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import GREEDY, Generation, Prompt, load_prompt, prompt_of
+from refactx.documents import answer_document, to_json
 from refactx.engines.loading import engine_for
 from refactx.errors import InputError
 from refactx.eval import judge
@@ -245,7 +246,7 @@ class AnswerTask(IndexTask):
                     if isinstance(answer, InputError):
                         yield way, question.key, {"error": str(answer)}
                     else:
-                        yield way, question.key, {"answer": answer.to_json()}
+                        yield way, question.key, {"answer": to_json(answer_document(answer))}
 
     def _asks(self) -> dict[str, Ask]:
         from refactx.ask.checked import asker_of

@@ -5,11 +5,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, cast
+from inspect import getdoc
+from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
@@ -47,9 +49,11 @@ class ToolServer(MCPServer):
     """A server of some functions as tools, each with a schema of what it returns. `about`: what assistants are told."""
 
     def __init__(self, name: str, about: str, tools: Iterable[Callable[..., Any]]) -> None:
-        super().__init__(name, instructions=about, version=version("refactx"), log_level="WARNING")
-        for tool in tools:
-            self.tool(structured_output=True)(tool)
+        made = [Tool.from_function(one, structured_output=True) for one in tools]
+        for tool in made:  # the SDK describes the classes within the one that a tool returns, not that one
+            if tool.output_schema is not None:
+                tool.output_schema["description"] = getdoc(get_type_hints(tool.fn)["return"])
+        super().__init__(name, instructions=about, version=version("refactx"), log_level="WARNING", tools=made)
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
         """Call a tool. Raise ToolError in one line, also for arguments that do not fit."""

@@ -14,6 +14,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from refactx.ask.checked import ONLY_CHATS, CheckedAsker, unsupported_option
 from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Generation
+from refactx.documents import PlacedFact, to_json
 from refactx.errors import InputError
 from refactx.options import options_of
 from refactx.server.conversation import Conversation, Message, conversation, with_results
@@ -345,7 +346,7 @@ class ChatDocuments(Documents):
         if delta.in_fact:
             found["refactx"] = {"in_fact": True}
         if delta.fact is not None:
-            found["refactx"]["fact"] = delta.fact.to_json()
+            found["refactx"]["fact"] = to_json(PlacedFact(**delta.fact.fields))
         return [self._chunk(found, index)]
 
     def last(self, finished: Finished, index: int) -> list[Document]:
@@ -572,7 +573,7 @@ class CompletionDocuments(Documents):
     def piece(self, delta: Delta, index: int) -> list[Document]:
         extra: dict[str, Any] | None = {"in_fact": True} if delta.in_fact else None
         if extra is not None and delta.fact is not None:
-            extra["fact"] = delta.fact.to_json()
+            extra["fact"] = to_json(PlacedFact(**delta.fact.fields))
         return [self._chunk(self._choice(delta.text, index, None, extra))]
 
     def last(self, finished: Finished, index: int) -> list[Document]:

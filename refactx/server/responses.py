@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 
+from refactx.documents import PlacedFact, to_json
 from refactx.server.chat import (
     Documents,
     TextRequest,
@@ -75,7 +76,7 @@ class ResponseDocuments(Documents):
         if delta.in_fact:
             event["refactx"] = {"in_fact": True}
         if delta.fact is not None:
-            event["refactx"]["fact"] = delta.fact.to_json()
+            event["refactx"]["fact"] = to_json(PlacedFact(**delta.fact.fields))
         found.append(event)
         return found
 

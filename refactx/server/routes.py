@@ -23,9 +23,19 @@ from refactx.ask.checked import CheckedAsker
 from refactx.ask.examples import Examples
 from refactx.ask.prompt import Generation
 from refactx.ask.queries import EXAMPLE, Replies
+from refactx.documents import (
+    AnswerForAssistants,
+    BrowsedDocument,
+    CheckedText,
+    ExampleList,
+    answer_for_assistants,
+    browsed_document,
+    checked_text,
+    reply_json,
+)
 from refactx.errors import RefactxError
 from refactx.index.index import Index
-from refactx.mcp import Answered, answered, fact_server, http_app, sparql_result
+from refactx.mcp import fact_server, http_app, sparql_result
 from refactx.server.http import ApiError, Slot, api_error, bad_request, without_quotes
 from refactx.server.metrics import CONTENT_TYPE, JoinedMetrics
 from refactx.server.service import Order, TextService
@@ -63,12 +73,12 @@ def facts_router(service: TextService) -> APIRouter:
     async def examples(
         limit: Annotated[int, Query(ge=1, le=MOST_EXAMPLES)] = 4,
         seed: Annotated[int | None, Query(ge=0, lt=1 << 63)] = None,
-    ) -> Response:
+    ) -> ExampleList:
         """Return questions that facts of the index answer, by chance or by a seed."""
         index, known = _opened(service)
         chooser = examples_of.setdefault(id(index), Examples(index, known))
         found = await service.look_up(chooser.some, limit, seed)
-        return JsonReply({"index": index.name, "size": index.facts, "examples": [one.to_json() for one in found]})
+        return ExampleList(index.name, index.facts, found)
 
     @router.get("/v1/facts", response_class=JsonReply)
     async def facts(
@@ -76,21 +86,17 @@ def facts_router(service: TextService) -> APIRouter:
         predicate: Name = "",
         prefix: Name = "",
         limit: Annotated[int, Query(ge=1, le=MOST_FACTS)] = 20,
-    ) -> Response:
+    ) -> BrowsedDocument:
         """Return how a prefix continues, or the properties and facts of a subject."""
         index, known = _opened(service)
-
-        def read() -> dict[str, Any]:
-            return browse(index, known, prefix=prefix, subject=subject, predicate=predicate, limit=limit).to_json()
-
-        return JsonReply({"index": index.name, **await service.look_up(read)})
+        read = partial(browse, index, known, prefix=prefix, subject=subject, predicate=predicate, limit=limit)
+        return browsed_document(index.name, await service.look_up(read))
 
     @router.post("/v1/facts/check", response_class=JsonReply)
-    async def check(asked: CheckRequest) -> Response:
+    async def check(asked: CheckRequest) -> CheckedText:
         """Return which facts in a text exist; for one that does not, the nearest that do."""
         index, known = _opened(service)
-        found = await service.look_up(check_text, index, known, asked.text)
-        return JsonReply({"index": index.name, "facts": [one.to_json() for one in found]})
+        return checked_text(index.name, await service.look_up(check_text, index, known, asked.text))
 
     return router
 
@@ -218,7 +224,7 @@ def query_router(service: TextService) -> APIRouter:
         def answer(cancelled: Callable[[], bool]) -> Document:
             choose = None if asker is None else partial(asker.query, cancelled=cancelled)
             replies = Replies(index, choose, runs=asked.run, facts=asked.limit)
-            return replies.to(asked.question).to_json(asked.limit, explains=asked.explain)
+            return reply_json(replies.to(asked.question), asked.limit, explains=asked.explain)
 
         if service.options.logs_text:
             note(request, question=asked.question)
@@ -419,7 +425,7 @@ def _safely(service: TextService, call: Callable[..., Any]) -> Callable[..., Any
 
 
 def _asks(service: TextService) -> Callable[[str], Any]:
-    async def ask(question: str) -> Answered:
+    async def ask(question: str) -> AnswerForAssistants:
         order = Order(question=question, generation=Generation(max_new_tokens=service.options.max_tokens))
         with _safe():
             slot = service.take_slot(order)
@@ -433,7 +439,8 @@ def _asks(service: TextService) -> Callable[[str], Any]:
                     slot.release()
         if finished is None:
             raise RefactxError("the text has no end")
-        return answered(finished.answer, finished.text, finished.evidence, finished.queries, unknown=finished.unknown)
+        given = finished.answer, finished.text, finished.evidence, finished.queries
+        return answer_for_assistants(*given, unknown=finished.unknown)
 
     return ask
 

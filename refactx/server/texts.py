@@ -17,10 +17,19 @@ from threading import Event as Flag
 from typing import Any, Generic, Literal, TypeVar
 
 from refactx.ask.answer import MARKUP, marker_start, statement_url
-from refactx.ask.evidence import Evidence, evidence_of, fact_json, parts_of
+from refactx.ask.evidence import Evidence, evidence_of, parts_of
 from refactx.ask.prompt import MAX_NEW_TOKENS, THINK_WORDS
 from refactx.decoding.states import State
 from refactx.decoding.stream import FactStream, TextPiece
+from refactx.documents import (
+    PlacedEvidence,
+    TextDocument,
+    evidence_document,
+    fact_fields,
+    query_document,
+    rounded,
+    to_json,
+)
 from refactx.engines.writer import Score, ScoreLog
 from refactx.fact import Fact, LinkedFact
 from refactx.options import check_options, option
@@ -118,10 +127,11 @@ class CitedFact:
         """
         return statement_url(self.linked)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fact as `refactx ask --json` prints it, with `span`, `in_thought` and `statement_url`."""
-        place = {"span": [self.start, self.stop], "in_thought": self.in_thought, "statement_url": self.url}
-        return {**fact_json(self.fact.text, self.linked), **place}
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of its documents."""
+        place = {"span": (self.start, self.stop), "in_thought": self.in_thought, "statement_url": self.url}
+        return {**fact_fields(self.linked, self.fact.text), **place}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,18 +266,23 @@ class Finished:
         return [one for one in self.facts if not self.answer or parts_of(one.linked) in proof]
 
     def to_json(self) -> dict[str, Any]:
+        """Return the JSON of what the text says beside what OpenAI's API has fields for."""
         placed = {parts_of(one.linked): one for one in reversed(self.facts)}
-        found = [(one, placed.get(parts_of(one.fact), one)) for one in self.evidence]
-        return {
-            "answer": self.answer,
-            "unknown": self.unknown,
-            "confidence": None if self.confidence is None else round(self.confidence, 3),
-            "facts": [{**place.to_json(), **one.to_json()} for one, place in found],
-            "queries": [query.to_json() for query in self.queries],
-            "forward_passes": self.forward_passes,
-            "turns_left_out": self.turns_left_out,
-            **({"unheld": {name: list(said) for name, said in self.unheld.items()}} if self.unheld else {}),
-        }
+        found = [(one, placed.get(parts_of(one.fact))) for one in self.evidence]
+        facts = [
+            evidence_document(one) if place is None else PlacedEvidence(**place.fields, proves=one.proves)
+            for one, place in found
+        ]
+        document = TextDocument(
+            answer=self.answer,
+            unknown=self.unknown,
+            confidence=rounded(self.confidence),
+            facts=facts,
+            queries=[query_document(query) for query in self.queries],
+            forward_passes=self.forward_passes,
+            turns_left_out=self.turns_left_out,
+        )
+        return {**to_json(document), **({"unheld": to_json(self.unheld)} if self.unheld else {})}
 
 
 Citation = dict[str, Any]

@@ -1,7 +1,6 @@
 """An answered query: its line, the same query as SPARQL, its rows with ids, and the facts that prove it."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from refactx.fact import Link, LinkedFact
 from refactx.walks.evaluate import DEFAULT_LIMITS, Result, evaluate_walk
@@ -39,32 +38,6 @@ class AnsweredQuery:
         names = dict.fromkeys(bare_name(value) for value in result.values)
         return at_least + "; ".join(names) if names else ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the query as `refactx query --json` prints it."""
-        result = self.result
-        return {
-            "query": self.line,
-            "sparql": self.sparql,
-            "answer": self.answer,
-            "head": self.query.head,
-            "rows": [_part_json(row) for row in self.rows],
-            "sorted_by": list(result.sorted_by),
-            "count": result.count,
-            "truth": result.truth,
-            "is_complete": result.is_complete,
-            "reason": result.reason or None,
-            "facts": [
-                {
-                    "subject": _part_json(fact.subject),
-                    "predicate": _part_json(fact.predicate),
-                    "object": _part_json(fact.object),
-                    "inverse": fact.inverse,
-                }
-                for fact in self.facts
-            ],
-            "confidence": None if self.confidence is None else round(self.confidence, 3),
-        }
-
 
 def answer_query(
     query: Query, facts: FactSet, limits: WalkLimits = DEFAULT_LIMITS, confidence: float | None = None
@@ -101,7 +74,3 @@ def _sparql(query: Query, facts: FactSet) -> str | None:
         return to_sparql(query, facts)
     except QueryError:  # a name without an id, as in graphs that are not Wikidata's
         return None
-
-
-def _part_json(part: Link | str) -> dict[str, str | None]:
-    return {"literal": part} if isinstance(part, str) else {"label": part.label, "id": part.id, "url": part.url}

@@ -13,6 +13,7 @@ from transformers import GenerationConfig, TextStreamer
 from refactx.ask.answer import Answer, final_answer
 from refactx.ask.asker import Asker
 from refactx.cli.views import plain
+from refactx.documents import answer_document, to_json
 from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
 from refactx.models.loading import load_model
@@ -170,7 +171,7 @@ def test_smollm2_writes_the_fact_that_answers_the_question(smollm2_folder: Path)
 
 def test_the_json_of_an_answer() -> None:
     switzerland = {"label": "Switzerland", "id": "Q39", "url": f"{WIKI}Q39"}
-    assert json.loads(json.dumps(ANSWER.to_json())) == {
+    assert json.loads(json.dumps(to_json(answer_document(ANSWER)))) == {
         "question": ANSWER.question,
         "answer": ANSWER.answer,
         "unknown": False,

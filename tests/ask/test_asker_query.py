@@ -8,6 +8,7 @@ from support.query.memory_index import RowsIndex
 from support.tiny_asker import tiny_asker
 
 from refactx.ask.queries import QueryChoice, choose_query
+from refactx.documents import explained, to_json
 from refactx.errors import InputError, ModelError
 from refactx.selection.mentions import Mention, Mentions
 from refactx.selection.query_lines import Candidate
@@ -43,7 +44,7 @@ def test_after_the_first_only_confident_candidates_are_tried() -> None:
 
 
 def test_the_choice_as_json() -> None:
-    assert choice(("count <A> <p>", -3.25)).to_json() == {
+    assert to_json(explained(choice(("count <A> <p>", -3.25)))) == {
         "heads": ["count"],
         "names": {
             "entities": [{"words": "A", "name": "A", "called": "A", "share": 0.5}],

@@ -11,6 +11,7 @@ from support.tiny_model import tiny_model
 
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Prompt
+from refactx.documents import answer_document, to_json
 from refactx.fact import Fact, Link, LinkedFact, split_fact
 from refactx.index.index import Index
 from refactx.index.names import LITERAL_KINDS, Named, pack_blocks, unpack_block
@@ -84,7 +85,7 @@ def test_an_answer_says_that_a_fact_is_inverse(ingested: tuple[Index, IngestResu
     tokenizer = chat_tokenizer("{% for m in messages %}{{ m['content'] }}{% endfor %}")
     asker = Asker(tiny_model(), tokenizer, ingested[0], Prompt(system="Be true."))
     answer = asker.ask("Fact: <Boyle>", max_new_tokens=40)
-    fact = answer.to_json()["facts"][0]
+    fact = to_json(answer_document(answer))["facts"][0]
     assert fact["text"] == "<Boyle> <director of> <Slumdog> ."
     assert fact["inverse"] is True
     assert fact["predicate"]["id"] == "P57"

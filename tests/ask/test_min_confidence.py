@@ -18,6 +18,7 @@ from refactx.ask.answer import Answer
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import GREEDY, Generation, Prompt, load_prompt
 from refactx.cli.options import generation_options
+from refactx.documents import answer_document
 from refactx.errors import InputError
 from refactx.selection.weights import Weights
 from refactx.server.chat import RefactxOptions
@@ -33,7 +34,7 @@ def ask(prompt: Prompt = PROMPT, options: Generation = GREEDY) -> Answer:
 def test_an_answer_is_given_if_its_confidence_reaches_the_threshold() -> None:
     confidence = ask().confidence
     assert confidence is not None
-    assert ask().to_json()["confidence"] == round(confidence, 3)
+    assert answer_document(ask()).confidence == round(confidence, 3)
     for shift, is_unknown in ((-0.01, False), (0.01, True)):
         by_option = ask(options=Generation(min_confidence=confidence + shift))
         by_prompt = ask(replace(PROMPT, min_confidence=confidence + shift))

@@ -15,6 +15,7 @@ from support.tiny_model import one_thread  # noqa: F401
 from refactx.ask.answer import Answer
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Prompt
+from refactx.documents import query_document
 from refactx.errors import InputError
 from refactx.index.index import Index
 from refactx.index.open import open_index
@@ -58,7 +59,7 @@ def shown(answer: Answer | InputError) -> Any:
     assert isinstance(answer, Answer)
     confidence = answer.confidence if answer.confidence is None else pytest.approx(answer.confidence, abs=1e-3)
     queries = [
-        {**query.to_json(), "confidence": None} for query in answer.queries
+        replace(query_document(query), confidence=None) for query in answer.queries
     ]  # sums in another order differ a little
     return answer.text, answer.answer, queries, answer.facts, confidence
 
