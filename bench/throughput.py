@@ -193,7 +193,7 @@ def write_throughput(folder: Path, settings: dict[str, Any], timed: dict[str, Ti
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "throughput.json", document)
         points = {LABELS[way]: run.points for way, run in timed.items()}
-        plot = curves(points, "throughput", ("tokens written", "seconds"), of_shares=False, style="line")
+        plot = curves(points, "throughput", ("tokens written", "seconds"), of_shares=False)
         (folder / "throughput.svg").write_text(standalone(plot), encoding="utf-8")
         (folder / "throughput.md").write_text("\n".join(_markdown(document)) + "\n", encoding="utf-8")
     except OSError as error:

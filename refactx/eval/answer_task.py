@@ -667,7 +667,7 @@ def _plots(layout: Layout) -> dict[str, str]:
     }
     if confidence:
         drawn["Precision of the most confident answers"] = curves(
-            confidence, "confidence", ("share of questions answered", "precision"), style="steps"
+            confidence, "confidence", ("share of questions answered", "precision"), is_steps=True
         )
     counts = {label: {one["reason"]: one["count"] for one in run["failures"]} for label, run in runs.items()}
     return drawn | {"Reasons of failures": bars(counts, "failures", "questions")}

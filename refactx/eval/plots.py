@@ -7,7 +7,7 @@ a light page and a dark one. A plot has no script, and its text stays text. Runs
 import re
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
-from typing import Any, Literal
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -125,9 +125,9 @@ def curves(
     axes_labels: tuple[str, str],
     *,
     of_shares: bool = True,
-    style: Literal["marks", "steps", "line"] = "marks",
+    is_steps: bool = False,
 ) -> str:
-    """Return a plot of a curve for each label. `points`: x and y; `of_shares`: y is a share; steps: x is one too."""
+    """Return a plot of a curve for each label. `points`: x and y; `of_shares`: y is a share; `is_steps`: x is one too."""
 
     def draw(axes: Axes) -> None:
         for at, (label, some) in enumerate(points.items()):
@@ -137,13 +137,12 @@ def curves(
                 ys,
                 color=_COLOURS[at % len(_COLOURS)],
                 label=label,
-                marker=_MARKS[at % len(_MARKS)] if style == "marks" else "",
-                drawstyle="steps-post" if style == "steps" else "default",
+                drawstyle="steps-post" if is_steps else "default",
             )
         axes.set_xlabel(axes_labels[0])
         axes.set_ylabel(axes_labels[1])
         axes.set_ylim(bottom=0)
-        if style == "steps":
+        if is_steps:
             axes.set_xlim(0, 1)
             axes.xaxis.set_major_formatter(PercentFormatter(1))
         if of_shares:
@@ -151,7 +150,7 @@ def curves(
             axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.grid(axis="y")
 
-    return _drawn(name, 3.4, draw, 2 if style == "marks" else len(points))
+    return _drawn(name, 3.4, draw, len(points))
 
 
 def _drawn(name: str, height: float, draw: Callable[[Axes], None], runs: int) -> str:

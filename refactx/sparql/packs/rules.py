@@ -170,10 +170,7 @@ class Reach:
     values: tuple[str, ...]
 
     def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
-        for pattern in query.patterns:
-            if pattern.predicate != self.property:
-                continue
-            end, other = (pattern.subject, pattern.object) if self.at_subject else (pattern.object, pattern.subject)
+        for pattern, end, other in query.ends_of(self.property, at_subject=self.at_subject):
             ends = {end}
             for step in self.path:
                 ends = {one.object for one in query.patterns if one.predicate == step and one.subject in ends}
@@ -197,10 +194,7 @@ class EndValues:
     only: tuple[str, ...]
 
     def findings(self, query: QueryView, names: PackNames, schema: Mapping[str, SchemaTerm]) -> Iterator[Finding]:
-        for pattern in query.patterns:
-            if pattern.predicate != self.property:
-                continue
-            end, other = (pattern.subject, pattern.object) if self.at_subject else (pattern.object, pattern.subject)
+        for pattern, end, other in query.ends_of(self.property, at_subject=self.at_subject):
             if iri_of(other) is not None and iri_of(end) is None:
                 yield Finding(
                     f"{names.short(other)} is at the wrong end of {names.short(self.property)} ({names.pattern(pattern)})",

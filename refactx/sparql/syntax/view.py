@@ -149,6 +149,12 @@ class QueryView:
         """Whether rows have what the patterns of a group have: it is within no MINUS and NOT EXISTS."""
         return not any(one.kind in ("minus", "not exists") for one in self.around(group))
 
+    def ends_of(self, property_: str, *, at_subject: bool) -> Iterator[tuple[PatternView, str, str]]:
+        """Yield the patterns with a property, each with its subject and its object, or in the other order."""
+        for pattern in self.patterns:
+            if pattern.predicate == property_:
+                yield pattern, *(pattern.terms[::2] if at_subject else pattern.terms[::-2])
+
     def bound(self, group: int) -> frozenset[str]:
         """Return the variables that a group may bind, as they are seen outside of it: of a SELECT, what it shows."""
         one, found = self.groups[group], self._bound_within(group)
@@ -388,7 +394,9 @@ class _Viewing:
         (ways,) = parts
         if path.sign == "^":
             return (tuple(replace(step, inverse=not step.inverse) for step in reversed(_joined(ways))),)
-        return (tuple(replace(step, closure=path.sign) for step in _joined(ways)),)
+        signs = {"", path.sign}  # of signs that differ, any number of steps is left: `(p?)+` is `p*`
+        closed = (replace(step, closure=path.sign if step.closure in signs else "*") for step in _joined(ways))
+        return (tuple(closed),)
 
     def _pattern(self, subject: str, name: str, value: str, group: GroupView, closure: Closure = "") -> None:
         self._patterns.append(

@@ -154,6 +154,8 @@ def test_mentions_of_another_kind_are_not_found(memory: Memory) -> None:
         ("?x ^wdt:relation1 wd:entity1", {("entity1", "relation1", False)}),
         ("wd:entity1 wdt:relation1+ ?x", {("entity1", "relation1", False)}),
         ("wd:entity1 wdt:relation1* ?x", set()),
+        ("wd:entity1 (wdt:relation1?)+ ?x", set()),
+        ("wd:entity1 (wdt:relation1|wdt:relation2) ?x", set()),
         ("wd:entity1 wdt:relation1/wdt:relation2 ?x", {("entity1", "relation1", False)}),
         ("?x wdt:relation2/wdt:relation1 wd:entity1", {("entity1", "relation1", True)}),
         ("?x wdt:relation2 ?y . OPTIONAL { wd:entity1 wdt:relation1 ?x }", set()),
