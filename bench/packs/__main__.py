@@ -11,16 +11,16 @@ import click
 from bench.packs.figures import PatternScores, gold_of, pattern_scores, retrieval_scores
 from bench.packs.remembering import RememberingEncoder
 from refactx.sparql.packs.pack import Pack, PackExample, load_pack
-from refactx.sparql.packs.retrieval import PatternDetector, Retriever, Weights, without_quoted
+from refactx.sparql.packs.retrieval import PatternDetector, RetrievalWeights, Retriever, without_quoted
 from refactx.sparql.placeholders.entry import Encoder
 from refactx.sparql.placeholders.opening import load_encoder
 
 RETRIEVERS = {
-    "BM25": (Weights(0, 1, 0), False),
-    "patterns": (Weights(0, 0, 1), False),
-    "BM25 + patterns": (Weights(), False),
-    "embeddings": (Weights(1, 0, 0), True),
-    "embeddings + BM25 + patterns": (Weights(), True),
+    "BM25": (RetrievalWeights(0, 1, 0), False),
+    "patterns": (RetrievalWeights(0, 0, 1), False),
+    "BM25 + patterns": (RetrievalWeights(), False),
+    "embeddings": (RetrievalWeights(1, 0, 0), True),
+    "embeddings + BM25 + patterns": (RetrievalWeights(), True),
 }
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from refactx.sparql.engines import SparqlEngine
     from refactx.sparql.packs.draft import MadePack
     from refactx.sparql.packs.pack import Pack
-    from refactx.sparql.packs.retrieval import Detected, Retrieved, Weights
+    from refactx.sparql.packs.retrieval import Detected, RetrievalWeights, Retrieved
     from refactx.sparql.packs.validation import PackCheck
 
 PACK = click.argument("name", metavar="PACK")
@@ -90,7 +90,7 @@ def print_retrieved(
     question: str,
     patterns: "Sequence[Detected]",
     found: "Sequence[Retrieved]",
-    shares: "Weights",
+    shares: "RetrievalWeights",
     *,
     encodes: bool,
     queries: bool,
@@ -239,13 +239,13 @@ def retrieve(
 ) -> None:
     """Show the patterns of a question, and the examples that are most like it, with the parts of their scores."""
     from refactx.sparql.packs.pack import load_pack
-    from refactx.sparql.packs.retrieval import PatternDetector, Retriever, Weights
+    from refactx.sparql.packs.retrieval import PatternDetector, RetrievalWeights, Retriever
     from refactx.sparql.placeholders.opening import load_encoder
 
     if not question.strip():
         raise InputError("the question is empty: ask something, in quotes")
     loaded = load_pack(name)
-    shares = Weights() if weights is None else Weights.read(weights)
+    shares = RetrievalWeights() if weights is None else RetrievalWeights.read(weights)
     model = None if encoder is None else load_encoder(encoder)
     retriever = Retriever(loaded, model, shares)
     patterns = PatternDetector(loaded, model).explain(question)

@@ -263,7 +263,7 @@ def tokens_of(question: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class RetrievalWeights:
     """The shares of a score, which are divided by their sum: embeddings, BM25 and patterns."""
 
     dense: float = 0.4
@@ -271,10 +271,10 @@ class Weights:
     pattern: float = 0.3
 
     @classmethod
-    def read(cls, text: str) -> "Weights":
+    def read(cls, text: str) -> "RetrievalWeights":
         """Return the shares that a text has, in order. Raises InputError if it is not three numbers of at least 0, not all 0.
 
-        >>> Weights.read("0.5, 0.5, 0")
+        >>> RetrievalWeights.read("0.5, 0.5, 0")
         Weights(dense=0.5, bm25=0.5, pattern=0.0)
         """
         try:
@@ -285,14 +285,14 @@ class Weights:
             raise InputError(f"the weights are {text}: expected three numbers of at least 0, such as 0.4,0.3,0.3")
         return cls(*values)
 
-    def without_dense(self) -> "Weights":
+    def without_dense(self) -> "RetrievalWeights":
         """Return the shares of the others, out of 1.
 
-        >>> Weights().without_dense()
+        >>> RetrievalWeights().without_dense()
         Weights(dense=0.0, bm25=0.5, pattern=0.5)
         """
         rest = self.bm25 + self.pattern
-        return Weights(0.0, self.bm25 / rest, self.pattern / rest) if rest else Weights(0.0, 0.5, 0.5)
+        return RetrievalWeights(0.0, self.bm25 / rest, self.pattern / rest) if rest else RetrievalWeights(0.0, 0.5, 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,8 +319,8 @@ class Retriever:
     Raises InputError if bm25s is not installed.
     """
 
-    def __init__(self, pack: Pack, encoder: Encoder | None = None, weights: Weights | None = None) -> None:
-        weights = weights or Weights()
+    def __init__(self, pack: Pack, encoder: Encoder | None = None, weights: RetrievalWeights | None = None) -> None:
+        weights = weights or RetrievalWeights()
         self.pack, self.encoder = pack, encoder
         self.shares = weights if encoder is not None else weights.without_dense()
         self._detector = PatternDetector(pack, encoder)

@@ -21,8 +21,8 @@ from refactx.sparql.packs.retrieval import (
     FEWEST,
     PatternDetector,
     QuestionIndex,
+    RetrievalWeights,
     Retriever,
-    Weights,
     compile_words,
     detect,
     embeddings_of,
@@ -196,7 +196,7 @@ def pack_with_examples(*questions: str) -> Pack:
 def test_scores_are_weighted_sums_in_order(question: str, questions: list[str], encodes: bool, k: int) -> None:
     retriever = Retriever(pack_with_examples(*questions), WordEncoder() if encodes else None)
     found = retriever.retrieve(question, k)
-    shares = Weights(0.4, 0.3, 0.3) if encodes else Weights(0.0, 0.5, 0.5)
+    shares = RetrievalWeights(0.4, 0.3, 0.3) if encodes else RetrievalWeights(0.0, 0.5, 0.5)
     assert retriever.shares == shares
     assert len(found) == min(k, len(questions)) and len({one.example.id for one in found}) == len(found)
     for one in found:
@@ -256,7 +256,7 @@ def test_a_pack_without_examples_has_none_to_retrieve() -> None:
 @pytest.mark.parametrize("text", ["1,2", "a,b,c", "0,0,0", "-1,1,1", "nan,1,1", "inf,1,1"])
 def test_weights_that_are_none(text: str) -> None:
     with pytest.raises(InputError, match="expected three numbers"):
-        Weights.read(text)
+        RetrievalWeights.read(text)
 
 
 def test_both_parts_find_more_than_one_alone() -> None:
@@ -264,7 +264,11 @@ def test_both_parts_find_more_than_one_alone() -> None:
     pack = load_pack("liita")
     top = {
         name: retrieval_scores(pack, Retriever(pack, weights=weights), lambda one: one.question).top
-        for name, weights in {"words": Weights(0, 1, 0), "patterns": Weights(0, 0, 1), "both": Weights()}.items()
+        for name, weights in {
+            "words": RetrievalWeights(0, 1, 0),
+            "patterns": RetrievalWeights(0, 0, 1),
+            "both": RetrievalWeights(),
+        }.items()
     }
     assert top["both"] > max(top["words"], top["patterns"]) + 0.1
 
