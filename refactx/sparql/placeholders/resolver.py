@@ -2,7 +2,7 @@
 
 A label that the memory has means what has it: of several the one with the description, or else the one whose patterns
 match and whose description is nearest. Of other mentions the nearest entries are candidates. All mentions of a query are
-chosen together (`refactx.sparql.placeholders.resolver`). What is only near, or has the label and another description, has to be
+chosen together (`JointChoice`). What is only near, or has the label and another description, has to be
 similar enough, or the query is refused: what it means may be missing.
 """
 
