@@ -30,7 +30,17 @@ from numpy.typing import NDArray
 from refactx.entity_ids import entity_number
 from refactx.fact import clean_part
 from refactx.ingest.parsers.ntriples import TRIPLE_TERM, Mask, Positions, Statements, statements_of
-from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SCHEMAS, TITLE, Parsed, clean_texts
+from refactx.ingest.parsers.parsed import (
+    DESCRIPTION,
+    LABEL,
+    OTHER_NAME,
+    SCHEMAS,
+    TITLE,
+    Parsed,
+    claims_of,
+    clean_texts,
+    terms_of,
+)
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal, language_rank, value_kind
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection
 
@@ -157,10 +167,9 @@ class _WikidataRows:
         is_entity, is_claim, is_literal = statements.subject >= 0, self._property >= 0, statements.suffix >= 0
         is_term = np.array([kind in TERMS for kind in self._kinds], np.bool_)[statements.predicate]
         rows = np.flatnonzero(is_entity & is_claim & (statements.object >= 0))
-        texts, kinds = pa.nulls(len(rows), pa.large_string()), pa.nulls(len(rows), pa.uint8())
         claims = [
-            _make_table(
-                "claims", statements.subject[rows], self._property[rows], statements.object[rows], texts, kinds
+            claims_of(
+                *(pa.array(numbers[rows]) for numbers in (statements.subject, self._property, statements.object))
             ),
             self._literal_claims(is_entity & is_claim & is_literal, dropped),
         ]
@@ -201,10 +210,8 @@ class _WikidataRows:
                 values = self._format_literals(values, datatype)
             known, values = _drop_rows(pc.is_null(values), group, values, "unknown datatype value", dropped)
             kept, values = _drop_rows(_are_empty(values), known, values, "empty part", dropped)
-            objects = pa.nulls(len(kept), pa.int64())
-            kinds = np.full(len(kept), value_kind(None, datatype), np.uint8)
-            subjects, properties = self._statements.subject[kept], self._property[kept]
-            tables.append(_make_table("claims", subjects, properties, objects, values, kinds))
+            subjects, properties = pa.array(self._statements.subject[kept]), pa.array(self._property[kept])
+            tables.append(claims_of(subjects, properties, None, values, value_kind(None, datatype)))
         return pa.concat_tables(tables)
 
     def _terms(self, chosen: Mask, dropped: Counter[str]) -> pa.Table:
@@ -232,8 +239,7 @@ class _WikidataRows:
         titles = [clean_part(title_of(page, self._wikipedia) or "") for page in addresses]
         rows, texts = rows[is_title], pa.array(titles, pa.large_string())
         rows, texts = _drop_rows(_are_empty(texts), rows, texts, "empty part", dropped)
-        best = np.zeros(len(rows), np.uint8)
-        return _make_table("terms", self._statements.object[rows], np.full(len(rows), TITLE, np.uint8), best, texts)
+        return terms_of(self._statements.object[rows], TITLE, texts)
 
     def _drop_others(self, rows: Positions, dropped: Counter[str]) -> None:
         """Count lines about entities that are no claims, labels or descriptions."""
