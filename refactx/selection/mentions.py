@@ -29,6 +29,15 @@ WORDS = 8
 
 _WORD = re.compile(r"[^\W_]+")
 _PLURAL = (("ies", "y"), ("es", ""), ("s", ""))
+_NUMBER = re.compile(
+    r"(?<![\w.])[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?!\w|\.\d|,\d{3}(?!\d))"
+)
+LONGEST_VALUE = 60
+"""The most characters of a literal that a question may name."""
+WIDEST = 64
+"""How many names are looked at to find the classes of a graph."""
+MOST_ENTITIES = 3
+"""The most entities of a name, those with most facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +182,6 @@ def _walk(
                 waiting += [(longer, path, after) for longer, ended in ways if ended is None]
                 found += [(ended, path, after) for _, ended in ways if ended is not None]
     return found
-
-
-_NUMBER = re.compile(
-    r"(?<![\w.])[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?!\w|\.\d|,\d{3}(?!\d))"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,14 +340,6 @@ def widest_names(machine: Machine) -> list[str]:
     """Return the names with most facts in the tree."""
     ends = walk_by_facts(machine, machine.begin(0), WIDEST, lambda text: b">" in text)
     return [_name_of(machine, end) for _, end in ends]
-
-
-LONGEST_VALUE = 60
-"""The most characters of a literal that a question may name."""
-WIDEST = 64
-"""How many names are looked at to find the classes of a graph."""
-MOST_ENTITIES = 3
-"""The most entities of a name, those with most facts."""
 
 
 @dataclass(frozen=True, slots=True)
