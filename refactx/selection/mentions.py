@@ -396,8 +396,11 @@ def named_spans(
     question, start = question.replace("_", " "), machine.begin(0)
     spans = find_mention_spans(machine, start, tokens, question)
     spans = [span for span in spans if not words.is_function(question[span.start : span.stop])]
-    plurals = {span: _name_of(machine, span.state).partition(" (")[0] for span in spans}
-    plurals = {span: name for span, name in plurals.items() if _is_plural(name, question[span.start : span.stop])}
+    plurals = dict[MentionSpan, str]()
+    for span in spans:
+        name, text = _name_of(machine, span.state).partition(" (")[0], fold(question[span.start : span.stop])
+        if fold(name) != text and fold(name) == plural(text):
+            plurals[span] = name
     others = {(span.start, span.stop) for span in spans if span not in plurals}
     found = {
         span: [
@@ -409,10 +412,6 @@ def named_spans(
     }
     classes = classes_among(facts, words, sorted({name for names in found.values() for name in names}))
     return [span for span in spans if span not in plurals or not classes.isdisjoint(found.get(span, ()))]
-
-
-def _is_plural(name: str, text: str) -> bool:
-    return fold(name) != fold(text) and fold(name) == plural(fold(text))
 
 
 def class_predicates(facts: FactSet, words: QueryWords) -> tuple[str | None, str | None, str | None]:

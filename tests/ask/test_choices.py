@@ -34,11 +34,7 @@ OPTIONS = TrainingOptions(max_length=2000, candidates=4)
 def lessons(questions: list[tuple[str, str]], candidates: int = 4) -> list[Any]:
     index = LinkedIndex(tiny_fact_tokenizer(), FACTS)
     options = replace(OPTIONS, candidates=candidates)
-<<<<<<< HEAD
-    teacher = Teacher(index, PROMPT, chat_tokenizer(), tiny_tokenizer().eos_token_id, options, asked=PROMPT)
-=======
     teacher = Teacher(index, PROMPT, chat_tokenizer(), end=tiny_tokenizer().eos_token_id, options=options, asked=PROMPT)
->>>>>>> 965fbe58 (ask, walks: constants stand at the head of their modules, and arguments beyond five have names)
     return [
         teacher.lesson(Taught(line=1, question=question, answers=("b",), facts=(fact,))) for question, fact in questions
     ]

@@ -122,7 +122,6 @@ class Teacher:
         *,
         end: int,
         options: TrainingOptions,
-        *,
         asked: Prompt | None = None,
     ) -> None:
         self._index, self._prompt, self._tokenizer, self._end = index, prompt, tokenizer, end

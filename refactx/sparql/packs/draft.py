@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pyoxigraph import Literal
 
+from refactx.english import plural
 from refactx.errors import InputError
 from refactx.fact import clean_part
 from refactx.sparql.engines import SparqlEngine
@@ -28,7 +29,6 @@ from refactx.sparql.packs.survey import (
     form_of,
     inside,
     namespace_of,
-    plural,
     prefixes_for,
     survey,
     words_of,

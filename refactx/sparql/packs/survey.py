@@ -187,20 +187,6 @@ def form_of(label: str) -> Literal["noun", "participle", "verb"]:
     return "participle" if words[0].endswith(("ed", "en", "made", "built", "held", "sold")) else "noun"
 
 
-def plural(noun: str) -> str:
-    """Return the plural of an English noun, as far as rules make it.
-
-    >>> plural("company"), plural("bus"), plural("sales person")
-    ('companies', 'buses', 'sales people')
-    """
-    for ending, many in (("person", "people"), ("man", "men"), ("child", "children")):
-        if noun.endswith(ending):
-            return noun.removesuffix(ending) + many
-    if re.search(r"[^aeiou]y$", noun):
-        return noun[:-1] + "ies"
-    return noun + ("es" if re.search(r"(s|x|z|ch|sh)$", noun) else "s")
-
-
 def survey(
     engine: SparqlEngine, *, languages: Sequence[str] = ("en",), queries: int = 600, seconds: float = 20.0
 ) -> Survey:
