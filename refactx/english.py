@@ -36,14 +36,8 @@ OF_ROWS = "row of", "has row"
 
 _OF_CLASSES = {"has instance": "{}", "has subclass": "kinds of {}"}
 
-_PLURALS = {
-    "person": "people",
-    "people": "people",
-    "child": "children",
-    "man": "men",
-    "woman": "women",
-    "species": "species",
-}
+_PLURALS = {"person": "people", "child": "children", "man": "men"}
+_REGULAR = ("german", "human", "ottoman", "roman", "shaman", "talisman")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -241,18 +235,18 @@ class Relation:
 def plural(noun: str) -> str:
     """Return the plural of a noun.
 
-    >>> [plural(noun) for noun in ("company", "box", "toppings", "Person", "")]
-    ['companies', 'boxes', 'toppings', 'people', '']
+    >>> [plural(noun) for noun in ("company", "box", "toppings", "Person", "bus", "sales person", "human", "")]
+    ['companies', 'boxes', 'toppings', 'people', 'buses', 'sales people', 'humans', '']
     """
     if " of " in noun:
         first, of, rest = noun.partition(" of ")
         return f"{plural(first)}{of}{rest}"
-    begin, space, last = noun.rpartition(" ")
-    low = last.lower()
-    if not low or (low.endswith("s") and not low.endswith("ss")):
+    low = noun.rpartition(" ")[2].lower()
+    if not low or low == "people" or (low.endswith("s") and not low.endswith(("ss", "us"))):
         return noun
-    if low in _PLURALS:
-        return f"{begin}{space}{_PLURALS[low]}"
+    for ending, many in _PLURALS.items() if low not in _REGULAR else ():
+        if low.endswith(ending):
+            return f"{noun[: -len(ending)]}{many}"
     if low.endswith("y") and low[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}{'es' if low.endswith(('s', 'x', 'z', 'ch', 'sh')) else 's'}"

@@ -23,6 +23,11 @@ LONGEST = 5
 SHORTEST = 8
 """Characters of the shortest passage that is a repetition, of at least two words: a name may be "Duran Duran"."""
 _BETWEEN = re.compile(r";|,(?=\s|$)")  # no comma of 1,000,000
+NOT_FOUND = "(not found)"
+"""What follows a fact, in the text of a model that only chats, that the index does not have."""
+_UNFINISHED = r"\s*(?:<[^<>]*>\s*){0,2}<[^<>]*>?\s*\Z"
+MARKUP = " \t*_#>-"
+"""What may stand before a marker in its line: chat models write `**Answer:**`, `# Answer:` and `- Answer:`."""
 
 
 def once(line: str) -> str:
@@ -60,8 +65,6 @@ def loops(text: str) -> bool:
     return False
 
 
-NOT_FOUND = "(not found)"
-"""What follows a fact, in the text of a model that only chats, that the index does not have."""
 FinishReason = Literal["stop", "length", "interrupted"]
 
 
@@ -120,11 +123,6 @@ def statement_url(fact: LinkedFact) -> str | None:
         return None
     has_place = re.fullmatch(r"[PQL]\d+", page.id or "") and re.fullmatch(r"P\d+", fact.predicate.id or "")
     return f"{page.url}#{fact.predicate.id}" if has_place else page.url
-
-
-_UNFINISHED = r"\s*(?:<[^<>]*>\s*){0,2}<[^<>]*>?\s*\Z"
-MARKUP = " \t*_#>-"
-"""What may stand before a marker in its line: chat models write `**Answer:**`, `# Answer:` and `- Answer:`."""
 
 
 def final_answer(text: str, marker: str, facts: Sequence[Fact] = (), trigger: str = "") -> str:

@@ -38,6 +38,8 @@ from refactx.walks.language import FactSet
 
 LONGEST_PREFIX = 2000
 """The most ids of a prefix with a system message of a caller's: the engine keeps several."""
+SCORED = 64
+"""The most ids of a question (its last ones) that a channel scores: it reads them after each candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +112,6 @@ class PromptInputs:
             kept = {key: self._prefixes[key] for key in self._prefixes if not key[0]}
             self._prefixes = kept | {(system, think): found}
         return found
-
-
-SCORED = 64
-"""The most ids of a question (its last ones) that a channel scores: it reads them after each candidate."""
 
 
 def scored_question(tokenizer: FactTokenizer, prompt: Prompt, question: str) -> tuple[list[int], int]:
@@ -311,7 +309,11 @@ class Asker:
         options = replace(options, **changes)
         self._check(options, free, streamer)
         asked = self._inputs.encode(question, options, history, system)
-        return next(self._answers([asked], options, free, streamer, until, 1, cancelled, system))
+        return next(
+            self._answers(
+                [asked], options, free=free, streamer=streamer, until=until, cancelled=cancelled, system=system
+            )
+        )
 
     def ask_all(
         self,
@@ -340,7 +342,7 @@ class Asker:
             except InputError as error:
                 outcomes.append(error)
         asked = [outcome for outcome in outcomes if isinstance(outcome, EncodedQuestion)]
-        answers = self._answers(asked, options, free, None, until, batch_size)
+        answers = self._answers(asked, options, free=free, until=until, at_once=batch_size)
         for outcome in outcomes:
             answer = next(answers, None) if isinstance(outcome, EncodedQuestion) else outcome
             if answer is None:  # it was not begun
@@ -409,10 +411,11 @@ class Asker:
         self,
         asked: Sequence[EncodedQuestion],
         options: Generation,
+        *,
         free: bool,
-        streamer: Any,
         until: Callable[[Any], bool] | None,
-        at_once: int,
+        streamer: Any = None,
+        at_once: int = 1,
         cancelled: Callable[[], bool] | None = None,
         system: str = "",
     ) -> Iterator[Answer]:

@@ -14,6 +14,12 @@ from refactx.walks.values import bare_name
 
 NEAR = 5
 """The most names that are like one that the index does not have."""
+MOST = 100
+"""The most facts of a text that are checked."""
+NEAREST = 5
+READ = 200
+"""The most objects that are compared with one."""
+_FACT = re.compile(r"<([^<>]+)>\s+<([^<>]+)>\s+<([^<>]+)>(?:\s*\.)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +127,6 @@ def fact_of(subject: str, predicate: str, value: str) -> Fact:
     '<Alaska> <capital> <Juneau> .'
     """
     return Fact(subject, predicate, value, f"{verbalise(subject, predicate, value).lstrip()} .", (0, 0))
-
-
-MOST = 100
-"""The most facts of a text that are checked."""
-NEAREST = 5
-READ = 200
-"""The most objects that are compared with one."""
-_FACT = re.compile(r"<([^<>]+)>\s+<([^<>]+)>\s+<([^<>]+)>(?:\s*\.)?")
 
 
 @dataclass(frozen=True, slots=True)

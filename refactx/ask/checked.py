@@ -44,6 +44,8 @@ INSTRUCTIONS = """
 
 The facts are in a knowledge base, and each that you write is checked there. Its names are longer than usual ones, such as \
 <Alaska (state of the United States of America)>: take them from the tools, and copy them exactly, with the brackets < and >."""
+_FACT_LINE = re.compile(r"[\s>*_#\d.()-]*facts?[\s*_]*:|.*?\bfacts?[\s*_]*:(?=[\s*_]*<)", re.IGNORECASE)
+"""The beginning of a line that claims a fact, also in a list, in Markdown, and after other text."""
 
 
 def _tool(name: str, about: str, **parameters: str) -> dict[str, Any]:
@@ -73,9 +75,6 @@ TOOLS = (
     ),
     _tool("check", "Whether a fact exists, and the nearest ones if not.", fact="<subject> <predicate> <value>"),
 )
-
-_FACT_LINE = re.compile(r"[\s>*_#\d.()-]*facts?[\s*_]*:|.*?\bfacts?[\s*_]*:(?=[\s*_]*<)", re.IGNORECASE)
-"""The beginning of a line that claims a fact, also in a list, in Markdown, and after other text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,20 @@ _MANY = {
 """Questions whose answers are sets."""
 _UNASKED = frozenset((*DESCRIPTIONS, ALIAS_OF, INSTANCE_OF, SUBCLASS_OF, *OF_ROWS))
 _CLASS_OF = ("P31", "http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
+_YEAR = re.compile(r"(1\d|20)\d\d$")
+GRAPH = "domain"
+"""The prompt whose examples an index makes."""
+KEPT = "prompt"
+"""The key of an index's own examples in its report."""
+_WIKIDATA = tuple(
+    f"P{number}" for number in (17, 19, 21, 27, 30, 31, 36, 50, 57, 69, 106, 131, 161, 166, 279, 361, 569)
+)
+SURVEYED, MEMBERS, TRIED, LONGEST = 24, 2, 4, 60
+"""How many subjects are looked at; how many members of each class among them; how many of these are tried for a fact of each
+predicate; the longest name in an example."""
+LINES = 12
+"""The most lines of facts, and of queries, with questions: small models read few more."""
+_ADDRESS = re.compile(r"://|\.\w{2,4}$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +152,7 @@ class Examples:
             if template:
                 yield True, ExampleQuestion(template.format(name), subject, predicate)
             elif predicate not in _UNASKED and (count <= FEW or key[1]):
-                relation = relation_of(self._facts, subject, predicate, known, count)
+                relation = relation_of(self._facts, subject, predicate, known, count=count)
                 asks = relation.which if count <= FEW else relation.how_many
                 yield False, ExampleQuestion(asks(name), subject, predicate)
 
@@ -151,11 +165,8 @@ def question_for(known: Predicate, relation: Relation, name: str, many: bool) ->
     return template.format(name) if template else relation.which(name)
 
 
-_YEAR = re.compile(r"(1\d|20)\d\d$")
-
-
 def relation_of(
-    facts: TreeFacts, subject: str, predicate: str, known: Predicate | None, count: int, values: Sequence[str] = ()
+    facts: TreeFacts, subject: str, predicate: str, known: Predicate | None, *, count: int, values: Sequence[str] = ()
 ) -> Relation:
     """Return a predicate of a subject as questions have it. `values`: some of its objects, read here if there are none."""
     is_thing = known is not None and known.kind in ("entity", "mixed")
@@ -210,19 +221,6 @@ def plain_name(name: str) -> str:
 
 
 # --- The prompt of a graph
-
-GRAPH = "domain"
-"""The prompt whose examples an index makes."""
-KEPT = "prompt"
-"""The key of an index's own examples in its report."""
-_WIKIDATA = tuple(
-    f"P{number}" for number in (17, 19, 21, 27, 30, 31, 36, 50, 57, 69, 106, 131, 161, 166, 279, 361, 569)
-)
-SURVEYED, MEMBERS, TRIED, LONGEST = 24, 2, 4, 60
-"""How many subjects are looked at; how many members of each class among them; how many of these are tried for a fact of each
-predicate; the longest name in an example."""
-LINES = 12
-"""The most lines of facts, and of queries, with questions: small models read few more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +320,7 @@ def _survey(index: Index, facts: TreeFacts) -> list[_Surveyed]:
             values = tuple(value for _, value in islice(facts.objects([name], predicate), FEW))
             shown = known.kind in ("quantity", "time") or all(is_shown(value) and value != name for value in values)
             if values and shown:
-                relation = relation_of(facts, name, predicate, known, counts[name][predicate], values)
+                relation = relation_of(facts, name, predicate, known, count=counts[name][predicate], values=values)
                 found.append(_Surveyed(name, relation, known, counts[name][predicate], values))
                 used[name] += 1
                 break
@@ -331,9 +329,6 @@ def _survey(index: Index, facts: TreeFacts) -> list[_Surveyed]:
     return sorted(
         found, key=lambda one: one.known.kind not in ("quantity", "time") and one.values[0].isupper()
     )  # codes last
-
-
-_ADDRESS = re.compile(r"://|\.\w{2,4}$")
 
 
 def is_shown(name: str) -> bool:

@@ -22,6 +22,17 @@ from refactx.paths import read_toml
 from refactx.selection.mentions import QueryWords
 from refactx.selection.weights import Weights, load_weights
 
+TAUGHT_PROMPT, TAUGHT_REPORT = "prompt.toml", "report.json"
+"""The files of an adapter that `refactx train` made: a prompt of the user's own, and the report, which names one of ours."""
+MAX_NEW_TOKENS = 1000
+"""As in the paper."""
+THOUGHT = 1000
+"""The most tokens of a thought that is asked for without a number."""
+THINK_WORDS = {"off": 0, "on": THOUGHT}
+MAX_FACTS = 25
+"""A fact of the sample has 32 ids on average: so many leave room for the answer in `MAX_NEW_TOKENS`."""
+_CHOICE, _SAMPLING = "Choice of facts", "Sampling"
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -85,11 +96,6 @@ class Prompt:
         weights = load_weights(path, replace(self.weights, min_confidence=self.min_confidence))
         return replace(self, weights=weights, min_confidence=weights.min_confidence)
 
-    def _led(self, turn: Example) -> Example:
-        """Return an earlier turn in the form by which the model is led: clients send back the answer alone."""
-        is_bare = self.marker not in turn.answer and "\n" not in turn.answer.strip()
-        return Example(turn.question, f"{self.marker} {turn.answer.strip()}") if is_bare else turn
-
     def ids(
         self,
         tokenizer: Any,
@@ -106,8 +112,12 @@ class Prompt:
         For a chat template without a system role, the system message begins the first user turn. Raises InputError for
         a question without visible text, ModelError if the chat template cannot be used.
         """
-        turns = map(self._led, history)
-        said = [Example(*(without_control(tokenizer, text) for text in (t.question, t.answer))) for t in turns]
+        said: list[Example] = []
+        for turn in history:
+            answer = turn.answer
+            if self.marker not in answer and "\n" not in answer.strip():  # clients send back the answer alone
+                answer = f"{self.marker} {answer.strip()}"
+            said.append(Example(without_control(tokenizer, turn.question), without_control(tokenizer, answer)))
         plain = without_control(tokenizer, question), said, without_control(tokenizer, system)
         return conversation_ids(tokenizer, self.messages(*plain), think=think)
 
@@ -146,10 +156,6 @@ def load_prompt(name: str | Path = "wikidata") -> Prompt:
             "channel, asks and queries, a number min_confidence, [[example]] tables with a question and an answer, and "
             "a table [words]"
         ) from error
-
-
-TAUGHT_PROMPT, TAUGHT_REPORT = "prompt.toml", "report.json"
-"""The files of an adapter that `refactx train` made: a prompt of the user's own, and the report, which names one of ours."""
 
 
 def prompt_of(*taught: str | Path | None) -> str | None:
@@ -192,19 +198,6 @@ def _checked(prompt: Prompt) -> Prompt:
     if not prompt.marker.strip():
         raise ValueError("its marker is empty")
     return prompt
-
-
-MAX_NEW_TOKENS = 1000
-"""As in the paper."""
-
-THOUGHT = 1000
-"""The most tokens of a thought that is asked for without a number."""
-THINK_WORDS = {"off": 0, "on": THOUGHT}
-
-MAX_FACTS = 25
-"""A fact of the sample has 32 ids on average: so many leave room for the answer in `MAX_NEW_TOKENS`."""
-
-_CHOICE, _SAMPLING = "Choice of facts", "Sampling"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

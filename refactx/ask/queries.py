@@ -31,6 +31,8 @@ from refactx.walks.facts import TreeFacts
 from refactx.walks.language import FactSet, Head, is_line
 from refactx.walks.sets import WalkLimits
 
+EXAMPLE = "count <Louisiana> <nickname>"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryChoice:
@@ -130,9 +132,6 @@ def _run(
     if not found:
         raise InputError("the choice of a query was cancelled")
     return found[0]
-
-
-EXAMPLE = "count <Louisiana> <nickname>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

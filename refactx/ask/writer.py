@@ -41,6 +41,15 @@ from refactx.selection.query_answers import OwnQueries, QueryWriter
 from refactx.selection.thinking import ThinkingChooser, Thought
 from refactx.tree.tree import Children
 
+MOST_SHARED = 8
+"""The most sequences that texts of an engine continue, such as prefixes and examples of prompts."""
+MOST_KEPT = 8
+"""The most ended texts of an engine whose sequences are kept for texts that begin like them."""
+LEAST_KEPT = 16
+"""The fewest ids in common with a kept text that are worth continuing it."""
+TREE_IDS = 2500
+"""The most ids that the trees of a text are taken to have at a time: candidates with the question after each."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRequest:
@@ -164,16 +173,6 @@ class PinnedSource:
         return self._source.children(prefix)
 
 
-MOST_SHARED = 8
-"""The most sequences that texts of an engine continue, such as prefixes and examples of prompts."""
-
-MOST_KEPT = 8
-"""The most ended texts of an engine whose sequences are kept for texts that begin like them."""
-
-LEAST_KEPT = 16
-"""The fewest ids in common with a kept text that are worth continuing it."""
-
-
 class SharedEngine:
     """An engine with its scheduler, and the sequences that texts of several writers continue.
 
@@ -284,10 +283,6 @@ def share(model: LanguageModel) -> SharedEngine:
                 raise ValueError("the model has no engine: its texts are written by generate")
             _engines[model] = SharedEngine(model.engine)
         return _engines[model]
-
-
-TREE_IDS = 2500
-"""The most ids that the trees of a text are taken to have at a time: candidates with the question after each."""
 
 
 class BatchWriter:

@@ -53,7 +53,11 @@ def entities_of_name(machine: Machine, start: InFact, ids: IdPath, state: InFact
         return [NamedEntity(ids=ids, state=state, share=1.0)]
     names = dict(walk_by_facts(machine, state, WIDER * most, lambda text: b">" in text))
     plain = _find_plain_alias(machine, state)
-    aliases = {path: end for path, end in names.items() if _is_alias(machine, end)} | plain
+    aliases = {
+        path: end
+        for path, end in names.items()
+        if machine.text_of(end.prefix).rstrip(b" <").endswith(f"{ALIAS}>".encode())
+    } | plain
     holders: list[tuple[str, str]] = []
     for alias_end in aliases.values():
         if len(holders) < SHARED_BY:
@@ -100,10 +104,6 @@ def walk_by_facts(
             if isinstance(longer, InFact):
                 heapq.heappush(heap, (-count, (*path, token), longer))
     return found
-
-
-def _is_alias(machine: Machine, state: InFact) -> bool:
-    return machine.text_of(state.prefix).rstrip(b" <").endswith(f"{ALIAS}>".encode())
 
 
 def _find_plain_alias(machine: Machine, state: InFact) -> dict[IdPath, InFact]:

@@ -29,6 +29,15 @@ WORDS = 8
 
 _WORD = re.compile(r"[^\W_]+")
 _PLURAL = (("ies", "y"), ("es", ""), ("s", ""))
+_NUMBER = re.compile(
+    r"(?<![\w.])[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?!\w|\.\d|,\d{3}(?!\d))"
+)
+LONGEST_VALUE = 60
+"""The most characters of a literal that a question may name."""
+WIDEST = 64
+"""How many names are looked at to find the classes of a graph."""
+MOST_ENTITIES = 3
+"""The most entities of a name, those with most facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +182,6 @@ def _walk(
                 waiting += [(longer, path, after) for longer, ended in ways if ended is None]
                 found += [(ended, path, after) for _, ended in ways if ended is not None]
     return found
-
-
-_NUMBER = re.compile(
-    r"(?<![\w.])[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?!\w|\.\d|,\d{3}(?!\d))"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,14 +342,6 @@ def widest_names(machine: Machine) -> list[str]:
     return [_name_of(machine, end) for _, end in ends]
 
 
-LONGEST_VALUE = 60
-"""The most characters of a literal that a question may name."""
-WIDEST = 64
-"""How many names are looked at to find the classes of a graph."""
-MOST_ENTITIES = 3
-"""The most entities of a name, those with most facts."""
-
-
 @dataclass(frozen=True, slots=True)
 class Mention:
     """An entity that words of the question may name.
@@ -400,8 +396,11 @@ def named_spans(
     question, start = question.replace("_", " "), machine.begin(0)
     spans = find_mention_spans(machine, start, tokens, question)
     spans = [span for span in spans if not words.is_function(question[span.start : span.stop])]
-    plurals = {span: _name_of(machine, span.state).partition(" (")[0] for span in spans}
-    plurals = {span: name for span, name in plurals.items() if _is_plural(name, question[span.start : span.stop])}
+    plurals = dict[MentionSpan, str]()
+    for span in spans:
+        name, text = _name_of(machine, span.state).partition(" (")[0], fold(question[span.start : span.stop])
+        if fold(name) != text and fold(name) == plural(text):
+            plurals[span] = name
     others = {(span.start, span.stop) for span in spans if span not in plurals}
     found = {
         span: [
@@ -413,10 +412,6 @@ def named_spans(
     }
     classes = classes_among(facts, words, sorted({name for names in found.values() for name in names}))
     return [span for span in spans if span not in plurals or not classes.isdisjoint(found.get(span, ()))]
-
-
-def _is_plural(name: str, text: str) -> bool:
-    return fold(name) != fold(text) and fold(name) == plural(fold(text))
 
 
 def class_predicates(facts: FactSet, words: QueryWords) -> tuple[str | None, str | None, str | None]:

@@ -23,6 +23,9 @@ from refactx.walks.values import Comparison, order_of, sort_key
 
 AT_ONCE = 1024
 """Members that are decided together: between two such batches the time is checked."""
+NEAR = 5
+"""The most names that an error proposes."""
+DEFAULT_LIMITS = WalkLimits()
 
 
 class CompiledFilter:
@@ -100,10 +103,6 @@ class CompiledFilter:
         if hop.closure == "*":
             found |= good
         return {node: found[node] for node in nodes if node in found}
-
-
-NEAR = 5
-"""The most names that an error proposes."""
 
 
 @runtime_checkable
@@ -204,9 +203,6 @@ def _by_values(walks: Walks, names: Sequence[str], predicate: str, most: bool) -
     return [Ranked(name, value, (name, predicate, value)) for name, (_, value) in in_order]
 
 
-DEFAULT_LIMITS = WalkLimits()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """The answer to a query.
@@ -238,14 +234,14 @@ def evaluate_walk(query: Query, facts: FactSet, limits: WalkLimits = DEFAULT_LIM
     that no member has, facts of a hub in an index that is too large to be scanned for them, values that do not compare,
     more members than can be compared. Raises whatever the set of facts does.
     """
-    return _Answer(query, facts, limits).result()
+    return _Evaluation(query, facts, limits).result()
 
 
 _Match = tuple[str, Sequence[Trail | None]]
 """A member that matches all filters, and its way through each."""
 
 
-class _Answer:
+class _Evaluation:
     def __init__(self, query: Query, facts: FactSet, limits: WalkLimits) -> None:
         self._query, self._budget = query, Budget(limits)
         self._walks = Walks(facts, self._budget)

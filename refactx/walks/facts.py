@@ -31,6 +31,19 @@ Segments = Sequence[tuple[int, StoredTree]]
 FEW = 1024
 """Up to this many facts are walked to, through the cache: 8 µs for each if they are in it, 430 µs if not. More are
 searched in their rows, which are read each time: 60 µs for each of 5,000."""
+ENTRIES_AT_ONCE = 8192
+"""Facts that are decoded one by one between two checks whether to continue."""
+AT_ONCE = 256
+"""Subjects whose prefixes are read together: the first object waits for all of them."""
+NEAR_NAMES = 200
+"""Names with the same beginning that are compared to find those near another."""
+COMPARED_WHOLE, COMMON_NAMES = 200_000, 5000
+"""The most facts of an index whose names with most facts, so many, are compared too: that takes 0.2 s."""
+_KINDS: Mapping[str, ValueKind] = {"inverse": "entity", **{kind: kind for kind in get_args(ValueKind)}}
+_WITHOUT_ID = {
+    **{name: Predicate(name, None, False, "text") for name in DESCRIPTIONS},
+    ALIAS_OF: Predicate(ALIAS_OF, None, False, "entity"),
+}
 
 
 def parts_below(segments: Segments, prefix: Path, closing: frozenset[int]) -> Iterator[tuple[Path, int]]:
@@ -90,10 +103,6 @@ def count_facts(segments: Segments, prefixes: Sequence[Path]) -> list[int]:
     return [totals[prefix] for prefix in prefixes]
 
 
-ENTRIES_AT_ONCE = 8192
-"""Facts that are decoded one by one between two checks whether to continue."""
-
-
 def begins_of(segments: Segments, ends: Sequence[Path], lasts: Callable[[], bool]) -> Iterator[tuple[Path, int]]:
     """Yield the token ids before one of some ends, and the number of that end, for each fact that has it.
 
@@ -124,18 +133,6 @@ def sequences(segments: Segments, lasts: Callable[[], bool]) -> Iterator[Path]:
 
 
 Value = TypeVar("Value")
-
-AT_ONCE = 256
-"""Subjects whose prefixes are read together: the first object waits for all of them."""
-NEAR_NAMES = 200
-"""Names with the same beginning that are compared to find those near another."""
-COMPARED_WHOLE, COMMON_NAMES = 200_000, 5000
-"""The most facts of an index whose names with most facts, so many, are compared too: that takes 0.2 s."""
-_KINDS: Mapping[str, ValueKind] = {"inverse": "entity", **{kind: kind for kind in get_args(ValueKind)}}
-_WITHOUT_ID = {
-    **{name: Predicate(name, None, False, "text") for name in DESCRIPTIONS},
-    ALIAS_OF: Predicate(ALIAS_OF, None, False, "entity"),
-}
 
 
 class TreeFacts:

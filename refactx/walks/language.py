@@ -37,6 +37,11 @@ Operator = Literal["is", "equals", "over", "under", "starts with", "contains"]
 
 HEADS: tuple[Head, ...] = get_args(Head)
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
+TERMINATOR = " ."
+_TOKEN = re.compile(r"\s*(?:<([^<>]*)>([+*]?)|(starts\s+with|[A-Za-z]+|\d+|\.)(?=\s|<|$))")
+_BEGINS = re.compile(rf"\s*(?:{'|'.join(HEADS)})(?:\s+\d+)?\s*<")
+LONGEST, _DIGITS, _SHOWN = 10_000, 9, 200
+_EXAMPLE = "count <Louisiana> <nickname> ."
 
 
 class QueryError(InputError):
@@ -109,13 +114,6 @@ class Query:
             )
         if self.head == "ask" and len(self.hops) > 1:
             raise QueryError("a query for ask has at most one predicate before `which`")
-
-
-TERMINATOR = " ."
-_TOKEN = re.compile(r"\s*(?:<([^<>]*)>([+*]?)|(starts\s+with|[A-Za-z]+|\d+|\.)(?=\s|<|$))")
-_BEGINS = re.compile(rf"\s*(?:{'|'.join(HEADS)})(?:\s+\d+)?\s*<")
-LONGEST, _DIGITS, _SHOWN = 10_000, 9, 200
-_EXAMPLE = "count <Louisiana> <nickname> ."
 
 
 def write_line(query: Query) -> str:

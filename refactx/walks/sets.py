@@ -12,6 +12,15 @@ from typing import NamedTuple
 
 from refactx.walks.language import FactSet, Hop, QueryError, ValueKind, WalkFilter
 
+LITERALS: tuple[ValueKind, ...] = ("time", "quantity", "coordinates", "text", "literal")
+"""The kinds of objects that have no facts of their own."""
+FEW = 64
+"""With at most this many members there is nothing to save."""
+FEWER = 8
+"""The other side is taken if it has this many times fewer members: each of them is looked up besides."""
+_UNKNOWN = 1 << 60
+"""A number of candidates that is not known: over all limits."""
+
 
 @dataclass(frozen=True, slots=True)
 class WalkLimits:
@@ -79,8 +88,6 @@ class Budget:
 
 
 Triple = tuple[str, str, str]
-LITERALS: tuple[ValueKind, ...] = ("time", "quantity", "coordinates", "text", "literal")
-"""The kinds of objects that have no facts of their own."""
 
 
 class Trail(NamedTuple):
@@ -262,15 +269,6 @@ class Walks:
         if len(subjects) > 1:
             self.facts.counts(subjects, predicate)  # looks up all hubs at once, before each is asked for
         return {subject for subject in subjects if self.facts.is_hub(subject, predicate)}
-
-
-FEW = 64
-"""With at most this many members there is nothing to save."""
-FEWER = 8
-"""The other side is taken if it has this many times fewer members: each of them is looked up besides."""
-
-_UNKNOWN = 1 << 60
-"""A number of candidates that is not known: over all limits."""
 
 
 def read_base(walks: Walks, start: str, hops: Sequence[Hop], which: Sequence[WalkFilter]) -> Members:

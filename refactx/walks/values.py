@@ -31,6 +31,22 @@ _TIME = re.compile(r"(\d+)(?:-(\d\d)(?:-(\d\d))?)?( BCE?)?", re.ASCII)
 _QUANTITY = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][-+]?\d{1,9})?", re.ASCII)
 _COORDINATES = re.compile(r"(\d+(?:\.\d+)?)°([NS]), (\d+(?:\.\d+)?)°([EW])(?: \((.+)\))?", re.ASCII)
 _LONGEST_NUMBER = 1000  # Python refuses to read whole numbers of more than 4,300 digits, and a part has at most 1,000
+INITIAL = re.compile(r"(?<=\b\w)(?![\w.'’])")
+"""Where a full stop may be missing after a letter that is a word: `J R R Tolkien`."""
+TRUTH = {"true": True, "yes": True, "x": True, "false": False, "no": False}
+"""What literals in lower case say that graphs and tables have for a condition."""
+_LIKE = 0.8
+"""The least share of letters, as difflib counts them, in which two names or words are alike."""
+_LITTLE_WORDS = frozenset(("the", "and", "for", "der", "die", "das", "von", "van", "les", "des", "del", "los", "las"))
+_PLURALS: dict[ValueKind, str] = {
+    "entity": "entities",
+    "mixed": "entities and literals",
+    "time": "times",
+    "quantity": "quantities",
+    "coordinates": "coordinates",
+    "text": "texts",
+    "literal": "literals",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +113,6 @@ def parse_coordinates(text: str) -> Coordinates | None:
     return Coordinates(-north if match[2] == "S" else north, -east if match[4] == "W" else east, globe)
 
 
-INITIAL = re.compile(r"(?<=\b\w)(?![\w.'’])")
-"""Where a full stop may be missing after a letter that is a word: `J R R Tolkien`."""
-TRUTH = {"true": True, "yes": True, "x": True, "false": False, "no": False}
-"""What literals in lower case say that graphs and tables have for a condition."""
-
-
 def bare_name(name: str) -> str:
     """Return a name without its description in parentheses.
 
@@ -111,11 +121,6 @@ def bare_name(name: str) -> str:
     """
     begins = name.find(" (")
     return name[:begins] if begins > 0 and name.endswith(")") else name
-
-
-_LIKE = 0.8
-"""The least share of letters, as difflib counts them, in which two names or words are alike."""
-_LITTLE_WORDS = frozenset(("the", "and", "for", "der", "die", "das", "von", "van", "les", "des", "del", "los", "las"))
 
 
 def significant_words(name: str) -> list[str]:
@@ -222,17 +227,6 @@ class Comparison:
     def _mixed(self, example: str | None = None) -> QueryError:
         are = f"are {_PLURALS[self._kind]}" if example is None else f"are such as <{example}>"
         return QueryError(f"the values of {self._place} {are}: <{self._value}> cannot be compared with them")
-
-
-_PLURALS: dict[ValueKind, str] = {
-    "entity": "entities",
-    "mixed": "entities and literals",
-    "time": "times",
-    "quantity": "quantities",
-    "coordinates": "coordinates",
-    "text": "texts",
-    "literal": "literals",
-}
 
 
 def _readings(text: str, kind: ValueKind) -> tuple[Period | None, Decimal | None, Coordinates | None]:

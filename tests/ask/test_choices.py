@@ -34,7 +34,7 @@ OPTIONS = TrainingOptions(max_length=2000, candidates=4)
 def lessons(questions: list[tuple[str, str]], candidates: int = 4) -> list[Any]:
     index = LinkedIndex(tiny_fact_tokenizer(), FACTS)
     options = replace(OPTIONS, candidates=candidates)
-    teacher = Teacher(index, PROMPT, chat_tokenizer(), tiny_tokenizer().eos_token_id, options, asked=PROMPT)
+    teacher = Teacher(index, PROMPT, chat_tokenizer(), end=tiny_tokenizer().eos_token_id, options=options, asked=PROMPT)
     return [
         teacher.lesson(Taught(line=1, question=question, answers=("b",), facts=(fact,))) for question, fact in questions
     ]
@@ -122,7 +122,7 @@ def test_the_right_query_stands_beside_others_and_none(sample_url: str, smollm2_
     tokenizer, sizes = load_chat_tokenizer(str(smollm2_folder)), list[int]()
     with refactx.open_index(db=sample_url) as index:
         maker, decode = ChoiceMaker(index, refactx.load_prompt(), Machine(index), 6), index.tokenizer.decode
-        teacher = Teacher(index, refactx.load_prompt(), tokenizer, 0, OPTIONS)
+        teacher = Teacher(index, refactx.load_prompt(), tokenizer, end=0, options=OPTIONS)
         for one in make_questions(index, 30, kinds=("count", "superlative", "comparison")):
             query = teacher._query_of(Taught(line=1, question=one.question, walk=one.walk))
             for choice in maker.of(one.question, (), query, random.Random(0)):

@@ -79,7 +79,7 @@ def training(base: Path, index: refactx.Index, tmp_path: Path) -> Training:
 
 def teacher(options: TrainingOptions = OPTIONS) -> Teacher:
     index = LinkedIndex(tiny_fact_tokenizer(), FACTS)
-    return Teacher(index, PROMPT, chat_tokenizer(), tiny_tokenizer().eos_token_id, options)
+    return Teacher(index, PROMPT, chat_tokenizer(), end=tiny_tokenizer().eos_token_id, options=options)
 
 
 def brute_force(logits: torch.Tensor, targets: list[int], allowed: list[list[int] | None]) -> torch.Tensor:

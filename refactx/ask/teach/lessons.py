@@ -41,6 +41,7 @@ MOST_ASIDE = 50
 """The most questions kept aside that are used: each evaluation reads all of them."""
 SHOWN = 10
 """How many lines that were left out for a reason a report names."""
+NOT_THERE = "its facts are not in the index, or its query has no answer there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,9 +94,6 @@ class _LeftOutError(Exception):
     """Why a question has no lesson."""
 
 
-NOT_THERE = "its facts are not in the index, or its query has no answer there"
-
-
 @dataclass(frozen=True, slots=True)
 class Lessons:
     """Lessons to learn from, those kept `aside`, and the lines of the questions that were `left_out`, by reason."""
@@ -121,9 +119,9 @@ class Teacher:
         index: FactSource,
         prompt: Prompt,
         tokenizer: Any,
+        *,
         end: int,
         options: TrainingOptions,
-        *,
         asked: Prompt | None = None,
     ) -> None:
         self._index, self._prompt, self._tokenizer, self._end = index, prompt, tokenizer, end

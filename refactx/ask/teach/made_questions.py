@@ -47,6 +47,16 @@ DRAWN = 12
 FURTHER = 3
 """How many predicates of an object are tried for a question over two."""
 _HIDDEN = frozenset((*DESCRIPTIONS, ALIAS_OF, *OF_ROWS))
+WORDS = Prompt(
+    system="You say questions in other words, as people ask them. Keep all names as they are. Answer with one question alone.",
+    examples=(
+        Example("What is the capital of Peru?", "Which city is Peru's capital?"),
+        Example("How many children does Ann Lee have?", "How many kids has Ann Lee got?"),
+    ),
+)
+"""The prompt for other words."""
+LONGEST = 64
+"""The most ids of a question in other words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,18 +148,6 @@ def make_questions(
             break
         if len(asked) == most:
             return
-
-
-WORDS = Prompt(
-    system="You say questions in other words, as people ask them. Keep all names as they are. Answer with one question alone.",
-    examples=(
-        Example("What is the capital of Peru?", "Which city is Peru's capital?"),
-        Example("How many children does Ann Lee have?", "How many kids has Ann Lee got?"),
-    ),
-)
-"""The prompt for other words."""
-LONGEST = 64
-"""The most ids of a question in other words."""
 
 
 def rephrased(made: Iterator[MadeQuestion], model: LanguageModel, index: Index) -> Iterator[MadeQuestion]:
@@ -249,7 +247,7 @@ class _Maker:
         """Return a predicate of a subject as questions have it. Its objects are called by a class that all of them have."""
         [count] = self._facts.counts([subject], known.name)
         values = [value for _, value in islice(self._facts.objects([subject], known.name), MOST_ANSWERS)]
-        relation = relation_of(self._facts, subject, known.name, known, count, values)
+        relation = relation_of(self._facts, subject, known.name, known, count=count, values=values)
         if relation.things and count > 1:
             members = [class_of(self._facts, [value]) == relation.things for value in values]
             relation = replace(relation, things=relation.things if all(members) and count <= len(values) else "")
@@ -329,7 +327,7 @@ class _Maker:
             return None
         members = [one for _, one in islice(self._facts.objects([class_], HAS_INSTANCE), MOST_ANSWERS)]
         values = [one for _, one in islice(self._facts.objects(members, relation.predicate), MOST_ANSWERS)]
-        relation = relation_of(self._facts, subject, relation.predicate, known, 1, values)
+        relation = relation_of(self._facts, subject, relation.predicate, known, count=1, values=values)
         query = Query("most", class_, (Hop(HAS_INSTANCE),), by=OrderBy(relation.predicate))
         found = self._draft("superlative", relation.first(class_), query, HAS_INSTANCE, relation.predicate)
         return found if found and found.answered and len(found.answered.result.values) == 1 else None

@@ -308,7 +308,9 @@ class Training:
         check_tokenizer(self.index, tokenizer)
         end, options = _end_of_turn(tokenizer), self.options
         self.say(f"making the texts of {counted(len(questions), 'question')}")
-        lessons = Teacher(self.index, self.prompt, tokenizer, end, options, asked=self.asked).lessons(questions)
+        lessons = Teacher(self.index, self.prompt, tokenizer, end=end, options=options, asked=self.asked).lessons(
+            questions
+        )
         run = self._described(lessons)
         if done is not None:
             if done["run"] != run:

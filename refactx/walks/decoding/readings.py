@@ -45,6 +45,32 @@ from refactx.walks.sets import LITERALS, Budget, WalkLimits, Walks
 from refactx.walks.values import Ordered, order_of, parse_quantity, parse_time, sort_key
 
 Value = TypeVar("Value")
+_MONTH, _DAY = r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])"
+_WHOLE: dict[Ordered, re.Pattern[str]] = {
+    "quantity": re.compile(r"-?\d{1,15}(\.\d{1,9})?", re.ASCII),
+    "time": re.compile(rf"\d{{1,4}}( BCE|-{_MONTH}(-{_DAY})?)?", re.ASCII),
+}
+_BEGUN: dict[Ordered, re.Pattern[str]] = {
+    "quantity": re.compile(r"-?(\d{1,15}(\.\d{0,9})?)?", re.ASCII),
+    "time": re.compile(rf"\d{{0,4}}|\d{{1,4}}( (B(CE?)?)?|-([01]|{_MONTH})?|-{_MONTH}-([0-3]|{_DAY})?)", re.ASCII),
+}
+_PIECE = re.compile(rb" ?<?[-0-9. BCE]*>?")
+_OPENED, _CLOSED = " <", ">"
+MOST_MEMBERS = 200
+"""The most members of a sample: each is looked up by itself."""
+MOST_VALUES = 1000
+"""The most values of a filter that are offered one by one, and that are read to find their order."""
+PROBED = 2
+"""The most objects that are looked at to decide whether a hop can be made again."""
+END = TERMINATOR.strip()
+MOST_HOPS = 2
+MOST_FILTERS = 3
+MOST_LIMIT = 100
+"""The most members that `most` and `least` ask for."""
+MOST_RANKED = WalkLimits().members
+"""The most members of a set of which the first ones can be found."""
+_OPERATORS: tuple[Operator, ...] = ("is", "equals", "over", "under")
+_SIGNS: tuple[Closure, ...] = ("", "+", "*")
 
 
 class Memo(Generic[Value]):
@@ -120,19 +146,6 @@ def hop_of(unit: str) -> Hop:
     return Hop(unit[1:].removesuffix(f">{sign}"), "+" if sign == "+" else "*" if sign == "*" else "")
 
 
-_MONTH, _DAY = r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])"
-_WHOLE: dict[Ordered, re.Pattern[str]] = {
-    "quantity": re.compile(r"-?\d{1,15}(\.\d{1,9})?", re.ASCII),
-    "time": re.compile(rf"\d{{1,4}}( BCE|-{_MONTH}(-{_DAY})?)?", re.ASCII),
-}
-_BEGUN: dict[Ordered, re.Pattern[str]] = {
-    "quantity": re.compile(r"-?(\d{1,15}(\.\d{0,9})?)?", re.ASCII),
-    "time": re.compile(rf"\d{{0,4}}|\d{{1,4}}( (B(CE?)?)?|-([01]|{_MONTH})?|-{_MONTH}-([0-3]|{_DAY})?)", re.ASCII),
-}
-_PIECE = re.compile(rb" ?<?[-0-9. BCE]*>?")
-_OPENED, _CLOSED = " <", ">"
-
-
 class Literals:
     """The tokens that write quantities and times in brackets. `token_bytes`: the bytes of each id, by id."""
 
@@ -179,14 +192,6 @@ def may_begin(text: str, kinds: Collection[Ordered]) -> bool:
         return False
     patterns = _WHOLE if body.endswith(_CLOSED) else _BEGUN
     return any(patterns[kind].fullmatch(body.removesuffix(_CLOSED)) for kind in kinds)
-
-
-MOST_MEMBERS = 200
-"""The most members of a sample: each is looked up by itself."""
-MOST_VALUES = 1000
-"""The most values of a filter that are offered one by one, and that are read to find their order."""
-PROBED = 2
-"""The most objects that are looked at to decide whether a hop can be made again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,18 +325,6 @@ def orders_of(values: Iterable[str], kind: ValueKind) -> frozenset[Ordered]:
     if kind in ("quantity", "literal", "mixed") and any(parse_quantity(value) is not None for value in present):
         found.add("quantity")
     return frozenset(found)
-
-
-END = TERMINATOR.strip()
-MOST_HOPS = 2
-MOST_FILTERS = 3
-MOST_LIMIT = 100
-"""The most members that `most` and `least` ask for."""
-MOST_RANKED = WalkLimits().members
-"""The most members of a set of which the first ones can be found."""
-
-_OPERATORS: tuple[Operator, ...] = ("is", "equals", "over", "under")
-_SIGNS: tuple[Closure, ...] = ("", "+", "*")
 
 
 class Reading(ABC):
