@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 ENCODER = "Model of sentence-transformers: id or folder; minilm; own module:function."
 
 
-@click.group(cls=OrderedGroup, invoke_without_command=True)
-@click.pass_context
-def memory(context: click.Context) -> None:
+@click.group(cls=OrderedGroup)
+def memory() -> None:
     """Remember the names of an index by embeddings, so that words are resolved to ids."""
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @memory.command()
