@@ -21,7 +21,7 @@ SHOWN = 3
 
 
 class IndexNames:
-    """The names of an open index (`refactx.sparql.placeholders.Names`). Methods raise as `Index.children` does.
+    """The names of an open index (`refactx.sparql.placeholders.MentionNames`). Methods raise as `Index.children` does.
 
     Names are read once, and then kept.
     """
