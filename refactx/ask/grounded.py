@@ -25,6 +25,7 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactLimit, FactSource, LineConstraint
 from refactx.decoding.stream import Partial
 from refactx.engines.transformers.generate import FastForwardGenerate, Grounding, check_ends
+from refactx.engines.transformers.internals import generation_config
 from refactx.engines.transformers.processor import (
     FactLogitsProcessor,
     check_model,
@@ -245,7 +246,7 @@ class GroundedModel:
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return False
         given = {name: value for name, value in kwargs.items() if name not in _NOT_IN_CONFIG}
-        config, _ = self._model._prepare_generation_config(**given)
+        config = generation_config(self._model, **given)
         if config.stop_strings is not None:
             return False
         return config.get_generation_mode() in (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE)

@@ -60,7 +60,14 @@ class IndexCommand(click.Command):
 
 
 class OrderedGroup(click.Group):
-    """A group that lists its commands in the order in which they were added."""
+    """A group that lists its commands in the order in which they were added, and prints its help without one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments; print the help and exit with code 0 if there are none."""
+        if not args and not self.invoke_without_command:
+            click.echo(ctx.get_help())
+            ctx.exit()
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)

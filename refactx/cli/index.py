@@ -114,12 +114,9 @@ def _bar(what: str) -> Iterator[Callable[[int, int], object]]:
         yield progress
 
 
-@click.group(cls=OrderedGroup, invoke_without_command=True)
-@click.pass_context
-def index(context: click.Context) -> None:
+@click.group(cls=OrderedGroup)
+def index() -> None:
     """List, check, share and maintain indexes."""
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @index.command("list")

@@ -130,12 +130,12 @@ def ingest(
             print_with_store(opened, result.index, result.to_json, lambda: _show_result(result), as_json, builds=stores)
 
 
-def _check_no_source_option(given: dict[str, Any], beside: str, allowed: Collection[str] = ()) -> None:
-    """Raise InputError if an option was given that says how to read sources. `beside`: that with which it has no meaning."""
+def _check_no_source_option(given: dict[str, Any], other: str, allowed: Collection[str] = ()) -> None:
+    """Raise InputError if an option was given that says how to read sources. `other`: that with which it has no meaning."""
     context = click.get_current_context()
     for name in sorted(given.keys() - {"index", "memory", "workers", "work_dir", *allowed}):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise InputError(f"--{name.replace('_', '-')} was given with {beside}: leave it out")
+            raise InputError(f"--{name.replace('_', '-')} was given with {other}: leave it out")
 
 
 @click.command(cls=GroupedCommand, groups=GROUPS)

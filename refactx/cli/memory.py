@@ -1,7 +1,5 @@
 """The group `refactx memory`: build, show, find and drop."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,12 +16,9 @@ if TYPE_CHECKING:
 ENCODER = "Model of sentence-transformers: id or folder; minilm; own module:function."
 
 
-@click.group(cls=OrderedGroup, invoke_without_command=True)
-@click.pass_context
-def memory(context: click.Context) -> None:
+@click.group(cls=OrderedGroup)
+def memory() -> None:
     """Remember the names of an index by embeddings, so that words are resolved to ids."""
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @memory.command()
@@ -40,11 +35,17 @@ def build(encoder: str, index: str, aliases: bool, device: str, db: str | None, 
     stopped. It needs pgvector in PostgreSQL, which the embedded server has.
     """
     from refactx.index.open import database
+    from refactx.progress import progress_bar
     from refactx.sparql.placeholders.opening import load_encoder
     from refactx.sparql.placeholders.vector_memory import build_memory
 
     loaded = load_encoder(encoder, device)
-    with database(db) as opened, _bar() as progress:
+    with database(db) as opened, progress_bar("encode", unit=" texts", unit_scale=True) as bar:
+
+        def progress(encoded: int, total: int) -> None:
+            bar.total = total
+            bar.update(encoded - bar.n)
+
         done = build_memory(opened, loaded, index=index, aliases=aliases, progress=progress)
     if as_json:
         return print_json(done.to_json())
@@ -174,17 +175,3 @@ def _choice(choice: "MentionChoice") -> dict[str, Any]:
         "similarity": round(choice.similarity, 4),
         "how": choice.how,
     }
-
-
-@contextmanager
-def _bar(what: str = "encode", unit: str = " texts") -> Iterator[Callable[[int, int], object]]:
-    """Show progress on standard error."""
-    from refactx.progress import progress_bar
-
-    with progress_bar(what, unit=unit, unit_scale=True) as bar:
-
-        def progress(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield progress

@@ -167,12 +167,9 @@ def print_made(made: "MadePack", as_json: bool) -> None:
     return None
 
 
-@click.group(cls=OrderedGroup, invoke_without_command=True)
-@click.pass_context
-def pack(context: click.Context) -> None:
+@click.group(cls=OrderedGroup)
+def pack() -> None:
     """Show, check and make domain packs: what translating needs to know of an endpoint."""
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @pack.command("list")

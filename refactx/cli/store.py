@@ -134,16 +134,13 @@ def progress(index: "Index") -> Iterator[Callable[[int], object]]:
         yield bar.update
 
 
-@click.group(cls=OrderedGroup, invoke_without_command=True)
-@click.pass_context
-def store(context: click.Context) -> None:
+@click.group(cls=OrderedGroup)
+def store() -> None:
     """Keep the facts of an index as RDF triples, for SPARQL.
 
     An index of up to 200,000 facts has a store from its ingest or import. Commands that change an index (`ingest --append`
     and `--replace`, `forget`, `index compact` and `import`) bring its store to it, and `index drop` deletes it.
     """
-    if context.invoked_subcommand is None:
-        click.echo(context.get_help())
 
 
 @store.command(cls=IndexCommand)

@@ -112,8 +112,8 @@ def plain(answer: Answer, *, free: bool = False) -> str:
         lines.append(line(fact.text))
         if pages := [url for _, url in _links([fact.fact])]:
             lines.append(f"  {' '.join(pages)}")
-    if besides := besides_of(answer):
-        lines.append(besides)
+    if left_out := left_out_of(answer):
+        lines.append(left_out)
     return "\n".join(lines) + "\n"
 
 
@@ -125,7 +125,7 @@ def notes(answer: Answer, *, free: bool) -> list[str]:
     return [note for note in (ending(answer), *unproved) if note]
 
 
-def besides_of(answer: Answer) -> str:
+def left_out_of(answer: Answer) -> str:
     """Return how much of what was written is not shown, in words; empty if all is."""
     if not answer.answer:
         return ""
@@ -289,9 +289,9 @@ def print_answer(console: Console, answer: Answer, marker: str, *, free: bool = 
     if proof := [one.fact for one in answer.evidence if one.proves]:
         console.print()
         console.print(fact_tree(proof[:MOST_PROOF], console.width))
-    if besides := besides_of(answer):
+    if left_out := left_out_of(answer):
         console.print()
-        console.print(Text(besides, "dim"))
+        console.print(Text(left_out, "dim"))
     console.print()
 
 

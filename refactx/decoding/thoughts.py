@@ -196,12 +196,12 @@ class ThoughtReader:
     def __init__(self, tokens: ThoughtTokens, *, is_open: bool) -> None:
         self.is_open, self._tokens = is_open, tokens
         self._awaited = tokens.closes if is_open else tokens.opens
-        self._held = b""
+        self._withheld = b""
 
     @property
     def is_in_mark(self) -> bool:
         """Whether the text may be in the middle of a mark."""
-        return bool(self._held)
+        return bool(self._withheld)
 
     @property
     def awaits_rest(self) -> bool:
@@ -210,13 +210,13 @@ class ThoughtReader:
 
     def read(self, token: int, piece: bytes) -> list[Said]:
         """Take an id outside of facts, and its bytes. Return what is known of the text then."""
-        data, self._held = self._held + self._tokens.names.get(token, piece), b""
+        data, self._withheld = self._withheld + self._tokens.names.get(token, piece), b""
         found = list[Said]()
         if self.is_open:
             thought, mark, data = data.partition(self._awaited)
             if not mark:
                 kept = _overlap(thought, self._awaited)
-                self._held = thought[len(thought) - kept :]
+                self._withheld = thought[len(thought) - kept :]
                 return self._said(thought[: len(thought) - kept])
             found = self._said(thought)
             self.is_open, self._awaited = False, self._tokens.then
@@ -228,17 +228,17 @@ class ThoughtReader:
                 self._awaited = self._tokens.closes if self.is_open else b""
                 return [*found, *(self.read(-1, rest) if rest else [])]
             if self._awaited.startswith(begun):
-                self._held = data
+                self._withheld = data
                 return found
             self._awaited = b""
         return [*found, *self._said(data)]
 
     def interrupt(self) -> list[Said]:
         """Take note that a fact begins, or that nothing follows: what was held back is no mark. Return it."""
-        held, self._held = self._held, b""
-        if held and not self.is_open:
+        withheld, self._withheld = self._withheld, b""
+        if withheld and not self.is_open:
             self._awaited = b""
-        return self._said(held)
+        return self._said(withheld)
 
     def _said(self, data: bytes) -> list[Said]:
         data = _NAMES.sub(b"", data)

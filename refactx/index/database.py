@@ -21,7 +21,7 @@ from refactx.tree.stored import StoredTree
 
 Value = TypeVar("Value")
 
-HELD_FACTS = 65_536
+FACTS_IN_MEMORY = 65_536
 """The most facts in the segments whose rows are read when the index is opened: a megabyte. An index of a million facts
 changes by some 10,000 a day."""
 
@@ -187,7 +187,7 @@ class DatabaseSource:
         small: list[SegmentRows] = []
         for segment in sorted(new, key=lambda segment: segment.tree.facts):
             facts += segment.tree.facts
-            if segment is not largest and facts <= HELD_FACTS and _is_stored(segment.rows):
+            if segment is not largest and facts <= FACTS_IN_MEMORY and _is_stored(segment.rows):
                 small.append(segment.rows)
         if small:
             hold_all(self.database, small)

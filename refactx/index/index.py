@@ -235,7 +235,7 @@ class Index:
         self.terminator: str = self.entry.terminator
         self.fingerprint: str = self.entry.fingerprint
         self.tokenizer_name: str = self.entry.tokenizer
-        self._living = RefreshedSnapshot(source, cache_bytes)
+        self._refreshed = RefreshedSnapshot(source, cache_bytes)
         if tokenizer is None:
             self._load_tokenizer = source.prepare_tokenizer()
         else:
@@ -250,48 +250,48 @@ class Index:
     @property
     def segments(self) -> list[tuple[int, StoredTree]]:
         """The sign and the tree of each segment, at this moment."""
-        return self._living.now.signed_trees
+        return self._refreshed.now.signed_trees
 
     @property
     def rows(self) -> list[SegmentSource]:
         """The rows of each segment, at this moment."""
-        return [segment.rows for segment in self._living.now.segments]
+        return [segment.rows for segment in self._refreshed.now.segments]
 
     @property
     def name_tables(self) -> tuple[int, ...]:
         """The numbers of the tables with the names of the knowledge base, the latest first."""
-        return self._living.now.name_tables
+        return self._refreshed.now.name_tables
 
     @property
     def snapshot(self) -> Snapshot:
         """The tables that the index consists of, at this moment, and their mark."""
-        return self._living.now
+        return self._refreshed.now
 
     @property
     def facts(self) -> int:
         """The number of facts."""
-        return self._living.now.facts
+        return self._refreshed.now.facts
 
     @property
     def tokens(self) -> int:
         """The number of tokens of all facts, without terminators."""
-        return self._living.now.tokens
+        return self._refreshed.now.tokens
 
     def refresh(self) -> bool:
         """Show the index as it is now, with what was appended and forgotten. Return whether anything has changed.
 
         Raises IndexNotFoundError if the index was dropped or replaced.
         """
-        return self._living.refresh()
+        return self._refreshed.refresh()
 
     def read(self, read: Callable[[Snapshot], Value]) -> Value:
         """Return `read(snapshot)`, with a new snapshot if the index is compacted meanwhile. Raises as `children` does."""
-        return self._living.read(read)
+        return self._refreshed.read(read)
 
     def stream(self, read: Callable[[Snapshot], Iterable[Value]]) -> Iterator[Value]:
         """Yield what `read(snapshot)` yields. If the index is compacted meanwhile, `read` is called again with a new
         snapshot, and has to leave out what it has yielded. Raises as `children` does."""
-        return self._living.stream(read)
+        return self._refreshed.stream(read)
 
     def children(self, prefix: Sequence[int]) -> Children:
         """Return the continuations of `prefix`, the token ids after the trigger.
@@ -303,9 +303,9 @@ class Index:
         reached for longer than the limits allow; IndexNotFoundError if the index was dropped or replaced.
         """
         try:
-            return self._living.now.tree.children(prefix)
+            return self._refreshed.now.tree.children(prefix)
         except IndexNotFoundError:  # a segment's table is gone: the index was compacted, or dropped
-            return self._living.read(lambda snapshot: snapshot.tree.children(prefix))
+            return self._refreshed.read(lambda snapshot: snapshot.tree.children(prefix))
 
     def __len__(self) -> int:
         return self.facts
@@ -346,7 +346,7 @@ class Index:
         def rest(snapshot: Snapshot) -> Iterator[TokenIds]:
             return token_sequences(snapshot.signed_trees, after=last)
 
-        for tokens in self._living.stream(rest):
+        for tokens in self._refreshed.stream(rest):
             last = tokens
             yield fact_of(tokens, self.tokenizer, self.terminator, self.name)
 
@@ -478,7 +478,7 @@ class Index:
         """
         if not (names := list(objects) if self.has_hubs else []):
             return {}
-        return self._living.read(lambda _: self._source.hubs(names))
+        return self._refreshed.read(lambda _: self._source.hubs(names))
 
     @property
     def has_hubs(self) -> bool:
@@ -489,7 +489,7 @@ class Index:
         self, find: Callable[..., dict[Wanted, Value]], wanted: set[Wanted], *, unlimited: bool = False
     ) -> dict[Wanted, Value]:
         given = self._names_codec, f"index {self.name!r}"
-        return self._living.read(
+        return self._refreshed.read(
             lambda snapshot: self._source.read_names(
                 lambda read: find(read, snapshot.name_tables, wanted, *given), unlimited=unlimited
             )
@@ -497,7 +497,7 @@ class Index:
 
     def name_rows(self) -> list[tuple[bytes, bytes]]:
         """Return the keys and blocks of all names, each table's in the order of its keys; the latest table is first."""
-        return self._living.read(
+        return self._refreshed.read(
             lambda snapshot: [row for table in snapshot.name_tables for row in self.name_table_rows(table)]
         )
 
@@ -522,7 +522,7 @@ class Index:
     @property
     def round_trips(self) -> int:
         """The number of queries for rows of the tree so far."""
-        return self._living.gone_round_trips + sum(rows.round_trips for rows in self.rows)
+        return self._refreshed.gone_round_trips + sum(rows.round_trips for rows in self.rows)
 
     def close(self) -> None:
         """Let go of the file, or close the connections. An embedded server stops when nothing uses it any more."""

@@ -90,8 +90,8 @@ def names_by_number(
     present, names = unpack_ids(key, block, codec, where)
     places = np.searchsorted(present, numbers)
     places[places == len(present)] = 0
-    held = present[places] == numbers
-    return {int(number): names[at] for number, at in zip(numbers[held], places[held], strict=True)}
+    is_present = present[places] == numbers
+    return {int(number): names[at] for number, at in zip(numbers[is_present], places[is_present], strict=True)}
 
 
 def unpack_ids(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[NDArray[np.int64], list[str]]:

@@ -21,7 +21,7 @@ from psycopg.rows import class_row
 from refactx.errors import DatabaseError, IndexNotFoundError
 from refactx.postgres.database import Database
 from refactx.postgres.entry import CatalogueEntry
-from refactx.postgres.locks import DROP_SECONDS, Connection, check_rights, drop_when_unread, memory_lock
+from refactx.postgres.locks import Connection, check_rights, drop_when_unread, memory_lock
 from refactx.sql import query
 
 OLDEST = (0, 7)
@@ -228,13 +228,11 @@ def finish_memory(connection: Connection, memory: MemoryRecord, changes: int) ->
         raise IndexNotFoundError(f"index {memory.index!r} was dropped while its memory was being built")
 
 
-def drop_memories(
-    connection: Connection, entry: CatalogueEntry, encoder: str | None = None, patience: float = DROP_SECONDS
-) -> list[MemoryRecord]:
+def drop_memories(connection: Connection, entry: CatalogueEntry, encoder: str | None = None) -> list[MemoryRecord]:
     """Remove the memories of an index, or those whose encoder has a name. Return their records.
 
     Raises IndexNotFoundError if there is none, IndexExistsError while one is being built, DatabaseError if a session
-    reads one for all of `patience` seconds.
+    reads one for all of `DROP_SECONDS`.
     """
     found = list_memories(connection, entry)
     chosen = [one for one in found if encoder in (None, one.encoder)]
@@ -243,7 +241,7 @@ def drop_memories(
         known = f" (there are those of {', '.join(one.encoder for one in found)})" if found else ""
         raise IndexNotFoundError(f"index {entry.name!r} has no memory{of}{known}: `refactx memory show` lists them")
     with memory_lock(connection, entry.id, entry.name):
-        if not drop_when_unread(connection, partial(_discard, connection, [one.id for one in chosen]), patience):
+        if not drop_when_unread(connection, partial(_discard, connection, [one.id for one in chosen])):
             raise DatabaseError(f"the memory of index {entry.name!r} was not dropped: it is being read. Drop it later")
     return chosen
 

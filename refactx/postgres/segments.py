@@ -32,17 +32,17 @@ class SegmentRows:
         self._count = f"SELECT count(*) FROM {self._table}".encode()
         self._known_count = f"SELECT (SELECT count(*) FROM {self._table}) {known.format('')}".encode()
         self.everything = f"SELECT s.id, p.key, p.piece {known.format(f' CROSS JOIN {self._table} AS p')}"
-        self._held: dict[bytes, bytes] | None = None
+        self._in_memory: dict[bytes, bytes] | None = None
         self.round_trips, self.seconds = 0, 0.0
 
     def hold(self, rows: dict[bytes, bytes]) -> None:
         """Use these rows, all of the segment, instead of queries."""
-        self._held = rows
+        self._in_memory = rows
 
     def fetch(self, key: bytes) -> bytes | None:
         """Return the row with a key; None if there is none."""
-        if self._held is not None:
-            return self._held.get(key)
+        if self._in_memory is not None:
+            return self._in_memory.get(key)
         self.round_trips += 1
         started = perf_counter()
         row = self._database.retry(lambda connection: self._lookup(connection, key), self._index, server=self.server)
@@ -51,8 +51,8 @@ class SegmentRows:
 
     def fetch_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the rows with some keys, in one query; without the keys that have no row."""
-        if self._held is not None:
-            return {key: self._held[key] for key in keys if key in self._held}
+        if self._in_memory is not None:
+            return {key: self._in_memory[key] for key in keys if key in self._in_memory}
         self.round_trips += 1
         statement = self._known_some if self._is_pooled else self._some
         rows = self._database.retry(

@@ -174,7 +174,6 @@ def import_stream(
     name: str | None = None,
     *,
     replace: bool = False,
-    step_bytes: int = STEP_BYTES,
     progress: RowProgress = lambda done, total: None,
 ) -> ImportResult:
     """Import the file in a stream, which errors call `source`, by way of a temporary file. Raises as `import_index` does."""
@@ -185,9 +184,7 @@ def import_stream(
                 shutil.copyfileobj(stream, file, 1 << 20)
         except OSError as error:
             raise InputError(f"cannot copy {source} to {path} ({error.strerror or error})") from error
-        return import_index(
-            database, path, name, source=source, replace=replace, step_bytes=step_bytes, progress=progress
-        )
+        return import_index(database, path, name, source=source, replace=replace, progress=progress)
 
 
 class _Import:

@@ -27,8 +27,9 @@ from support.servers import new_home
 from refactx.errors import DatabaseError, InputError, RefactxError
 from refactx.index.open import database
 from refactx.paths import refactx_home
-from refactx.postgres.embedded import cluster as embedded_locks
-from refactx.postgres.embedded.cluster import Cluster, account_for, processes_in
+from refactx.postgres.embedded import file_locks
+from refactx.postgres.embedded.cluster import Cluster, processes_in
+from refactx.postgres.embedded.programs import account_for
 from refactx.postgres.embedded.server import start, wait_until_stopped
 from refactx.postgres.writing import writing
 
@@ -129,7 +130,7 @@ def test_the_lock_of_a_server_lasts_as_long_as_one_of_its_processes(home: Path) 
     cluster = Cluster(home / "embedded")
 
     def is_locked() -> bool:
-        lock = embedded_locks.try_exclusive(cluster.folder / "server.lock")
+        lock = file_locks.try_exclusive(cluster.folder / "server.lock")
         if lock is not None:
             os.close(lock)
         return lock is None

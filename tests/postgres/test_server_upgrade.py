@@ -8,7 +8,7 @@ import pytest
 from support.servers import new_home
 
 from refactx.errors import DatabaseError
-from refactx.postgres.embedded.cluster import account_for, carried_versions
+from refactx.postgres.embedded.programs import account_for, carried_versions
 from refactx.postgres.embedded.server import start
 
 

@@ -22,7 +22,8 @@ from refactx.errors import CorruptIndexError, IndexExistsError
 from refactx.index.file import IndexFile
 from refactx.index.open import open_index
 from refactx.index.verify import verify
-from refactx.postgres.embedded.cluster import Cluster, account_for, programs_of
+from refactx.postgres.embedded.cluster import Cluster
+from refactx.postgres.embedded.programs import account_for, programs_of
 from refactx.share.export import export_index, export_stream
 from refactx.share.importing import import_index
 

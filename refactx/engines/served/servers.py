@@ -360,7 +360,7 @@ class LlamaServer(ModelServer):
 
     def __init__(self, connection: Connection, model: str, room: int | None, identity: str, slots: int = 1) -> None:
         super().__init__(connection, model, room, identity)
-        self._held: list[list[int]] = [[] for _ in range(slots)]
+        self._texts_in_slots: list[list[int]] = [[] for _ in range(slots)]
 
     @classmethod
     def found(cls, connection: Connection, model: str | None) -> "LlamaServer | None":
@@ -454,14 +454,16 @@ class LlamaServer(ModelServer):
         That takes the ids which are read, those of another text that are lost, and what the slot has to do before.
         """
         shares: dict[int, list[int]] = {}
-        busy = [0] * len(self._held)
+        busy = [0] * len(self._texts_in_slots)
         for number, prompt in enumerate(prompts):
             ids = list(prompt)
-            new = [len(ids) - common_length(ids, held) for held in self._held]
-            costs = [2 * new[slot] + len(held) - len(ids) + busy[slot] for slot, held in enumerate(self._held)]
+            new = [len(ids) - common_length(ids, text) for text in self._texts_in_slots]
+            costs = [
+                2 * new[slot] + len(text) - len(ids) + busy[slot] for slot, text in enumerate(self._texts_in_slots)
+            ]
             slot = costs.index(min(costs))
             busy[slot] += new[slot] + WRITTEN * most
-            self._held[slot] = ids
+            self._texts_in_slots[slot] = ids
             shares.setdefault(slot, []).append(number)
         return shares
 

@@ -8,35 +8,24 @@ begin with is computed and stored once.
 A cell is a place in a buffer of each layer. A pass writes its ids into free cells, and attends to a window of the buffer:
 what each id may see there is the attention mask's matter. So nothing is copied when sequences fork, end or grow.
 
-With a mask, Transformers' own attention copies keys and values for each head, since kernels of other devices need that
-(docs/decisions/0032-packed-passes.md). A function without these copies is registered beside it, under its own name.
-
 Layers with a window (sliding, in chunks) see less than their sequence. Cells keep the keys of all ids for them too, so that
-ids can be taken back and texts fork. Transformers makes the masks of such a model by a function that is registered with
-its attention: ours applies the rule that a layer asks for to the positions of ids and cells.
+ids can be taken back and texts fork; `internals` has their masks.
 """
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import count
-from threading import Lock
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, AttentionMaskInterface, DynamicCache
+from transformers import DynamicCache
 from transformers.cache_utils import DummyLayer, DynamicLayer, DynamicSlidingWindowLayer
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import causal_mask_function, eager_mask, sdpa_mask
 
 from refactx.engines.engine import Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading, free_memory
 from refactx.engines.scheduler import PASS_IDS
+from refactx.engines.transformers.internals import OwnAttention, PassMasks, chooses_logits
 from refactx.errors import ModelError
 
 Places = NDArray[np.int64]
@@ -54,11 +43,6 @@ SHARE = 0.6
 UNKNOWN = 4 << 30
 """The bytes that are taken to be free if the system does not tell."""
 
-OURS = {"sdpa": "refactx_sdpa", "eager": "refactx_eager"}
-"""The implementations of attention that are replaced, and those in their places, as configs have them."""
-
-_OTHERS = ("position_bias", "cache", "softcap", "output_attentions")
-"""Arguments that Transformers' function knows what to do with."""
 
 IDS_A_PASS = 256
 """The most ids of all trees in a step, and of a prompt in one of its passes: they bound the memory for logits."""
@@ -261,114 +245,6 @@ def cells_that_fit(model: Any) -> int:
     return max(1, int(SHARE * (UNKNOWN if free is None else free)) // a_cell)
 
 
-def attention(
-    module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *, dropout: float = 0.0, **options: Any
-) -> tuple[torch.Tensor, None]:
-    """Return the attention of `query`, float[batch, heads, n, d], as Transformers' functions do: [batch, n, heads, d]."""
-    if attention_mask is None or query.device.type != "cpu" or any(options.get(name) for name in _OTHERS):
-        found: tuple[torch.Tensor, None] = sdpa_attention_forward(
-            module, query, key, value, attention_mask, dropout=dropout, **options
-        )
-        return found
-    groups = getattr(module, "num_key_value_groups", 1)
-    out = scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=attention_mask,
-        dropout_p=dropout,
-        scale=options.get("scaling"),
-        enable_gqa=groups > 1,
-    )
-    return out.transpose(1, 2).contiguous(), None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PassMasks:
-    """What the ids of a pass see: `seen`, bool[n, width]; their `positions`, int64[n], and those of the cells in the
-    window of the buffers, `cells`, int64[width]. `dtype`: that of masks."""
-
-    seen: torch.Tensor
-    positions: torch.Tensor
-    cells: torch.Tensor
-    dtype: torch.dtype
-
-    def of(self, rule: Callable[..., Any] = causal_mask_function) -> torch.Tensor:
-        """Return the mask, float[1, 1, n, width], of layers whose ids see cells by a rule of Transformers."""
-        seen = self.seen
-        if rule is not causal_mask_function:
-            zero = torch.zeros(1, 1, dtype=torch.long, device=seen.device)
-            seen = seen & rule(zero, zero, self.positions[:, None], self.cells[None])
-        mask = torch.zeros(seen.shape, dtype=self.dtype, device=seen.device)
-        return mask.masked_fill_(~seen, torch.finfo(self.dtype).min)[None, None]
-
-
-_masks: ContextVar[PassMasks | None] = ContextVar("masks", default=None)
-"""The masks of the pass of this thread, while its layers are to see by rules of their own."""
-
-
-def _mask(usual: Callable[..., Any], **options: Any) -> Any:
-    """Return the mask that a model asks for: that of this thread's pass, or the `usual` one outside of passes."""
-    masks = _masks.get()
-    if masks is None:
-        return usual(**options)
-    if options.get("use_vmap"):
-        raise ModelError(
-            "the model masks by more than positions, so texts cannot be read together: use engine_of(model)"
-        )
-    return masks.of(options["mask_function"])
-
-
-AttentionInterface.register(OURS["sdpa"], attention)
-AttentionInterface.register(  # the function of the model's own module, which knows its sinks and caps
-    OURS["eager"],
-    lambda module, *states, **options: vars(sys.modules[type(module).__module__])["eager_attention_forward"](
-        module, *states, **options
-    ),
-)
-AttentionMaskInterface.register(OURS["sdpa"], partial(_mask, sdpa_mask))
-AttentionMaskInterface.register(OURS["eager"], partial(_mask, eager_mask))
-
-
-class OwnAttention:
-    """The configs of a model's layers that use functions of this module during passes.
-
-    They are those of all layers if some have windows. Else they are those whose heads share keys and values, on a CPU.
-    """
-
-    _lock = Lock()
-    _passes: ClassVar[dict[int, int]] = {}  # how many passes are using a config, by its id
-
-    def __init__(self, model: Any, windowed: bool) -> None:
-        layers = (module for module in model.modules() if hasattr(module, "config"))
-        some = [each for each in layers if windowed or getattr(each, "num_key_value_groups", 1) > 1]
-        configs = {id(layer.config): layer.config for layer in some}.values()
-        usual = {ours: name for name, ours in OURS.items()}
-        implementations = [(config, config._attn_implementation) for config in configs]
-        self._configs = [(config, usual.get(name, name)) for config, name in implementations]
-        if not windowed:
-            self._configs = [pair for pair in self._configs if pair[1] == "sdpa" and model.device.type == "cpu"]
-
-    @contextmanager
-    def on(self, masks: PassMasks | None) -> Iterator[None]:
-        """Let a pass use the functions; `masks`: what they give to layers with windows."""
-        with self._lock:
-            for config, usual in self._configs:
-                self._passes[id(config)] = self._passes.get(id(config), 0) + 1
-                config._attn_implementation = OURS[usual]
-        token = _masks.set(masks)
-        try:
-            yield
-        finally:
-            _masks.reset(token)
-            with self._lock:
-                for config, usual in self._configs:
-                    self._passes[id(config)] -= 1
-                    if not self._passes[id(config)]:
-                        del self._passes[id(config)]
-                        config._attn_implementation = usual
-
-
 @dataclass(slots=True, eq=False)
 class _CellSequence:
     """The cells of the ids that it has read, and the position of its next id."""
@@ -411,7 +287,7 @@ class PackedEngine:
         self._sequences: dict[int, _CellSequence] = {}
         self._trees: dict[int, _CellTree] = {}
         self._attention = OwnAttention(model, self._cells.windowed)
-        self._chooses_logits = bool(model._supports_logits_to_keep())
+        self._chooses_logits = chooses_logits(model)
         self._capacity: int | None = None
 
     @property

@@ -29,6 +29,7 @@ from refactx.decoding.stream import Partial, attach_partial
 from refactx.engines.engine import Engine, FactChooser, IdPath, Logits
 from refactx.engines.scheduler import Job, Scheduler, run_jobs
 from refactx.engines.transformers.engine import PackedEngine, to_numpy
+from refactx.engines.transformers.internals import prefill_logits, sample
 from refactx.engines.transformers.processor import FactLogitsProcessor, ProcessedPicker, can_skip_ids
 from refactx.engines.transformers.rows import can_feed_chunks, count_cached, cut_inputs, engine_of
 from refactx.engines.writer import Capabilities, Hooks, Row, TextWriter
@@ -126,7 +127,7 @@ class FastForwardGenerate:
             check_ends(self._machine, generation_config.eos_token_id)
             if any(chooser.needs for chooser in choosers):
                 choosers[0].without_trees()  # it warns or raises
-            return type(model)._sample(
+            return sample(
                 model,
                 input_ids,
                 logits_processor,
@@ -160,7 +161,7 @@ class FastForwardGenerate:
         if read:  # the rest of the prompt goes through the model with the first draft tokens
             sequences = engine.add_cache(cut_inputs(read, call.inputs), (1, read))
         else:
-            after = call.model._prefill(call.ids, call.config, call.inputs).logits[:, -1:]
+            after = prefill_logits(call.model, call.ids, call.config, call.inputs)
             logits = list(to_numpy(after))
             sequences = engine.add_cache(call.inputs, (call.rows, call.ids.shape[1]))
         rows = [

@@ -36,7 +36,8 @@ from transformers.cache_utils import (
 )
 
 from refactx.engines.engine import Engine, Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading, longest_paths
-from refactx.engines.transformers.engine import OURS, PackedEngine, to_numpy
+from refactx.engines.transformers.engine import PackedEngine, to_numpy
+from refactx.engines.transformers.internals import OURS, attention_of, chooses_logits, takes_dynamic_cache
 from refactx.engines.transformers.processor import check_model, check_tokenizer
 from refactx.errors import InputError, ModelError
 from refactx.tokenizer import FactTokenizer
@@ -57,14 +58,12 @@ IDS_A_PASS, ROWS_A_PASS = 256, 16
 """The most ids and rows of a pass over a tree: they bound the memory for logits, and for copies of a text's keys and
 values."""
 
-_TAKES_MASKS = (*OURS, *OURS.values())
-
 
 def cache_name(model: Any) -> str | None:
     """Return by which name a model takes a DynamicCache that has all of its state; None if it takes none."""
     taken = signature(model.forward).parameters
     name = next((name for name in _CACHE_NAMES if name in taken), None)
-    if model.config.is_encoder_decoder or name is None or not model._supports_default_dynamic_cache():
+    if model.config.is_encoder_decoder or name is None or not takes_dynamic_cache(model):
         return None
     return name if longest_chunk(model, name) else None
 
@@ -175,7 +174,7 @@ class ChunkedModel:
         self.rows, length = prompt_shape
         self._cache: DynamicCache = model_kwargs[self._name]
         self._most, self.is_new = longest_chunk(model, self._name), not length
-        self._only_last = bool(model._supports_logits_to_keep())
+        self._only_last = chooses_logits(model)
         mask, positions = model_kwargs.get("attention_mask"), model_kwargs.get("position_ids")
         self._mask: torch.Tensor | None = mask  # int64[rows, fed]; None: all ones
         if mask is None and self.rows > 1:
@@ -343,7 +342,7 @@ def takes_masks(model: Any) -> bool:
         or "local" in getattr(config, "attention_layers", ())
     ):
         return False
-    if config._attn_implementation not in _TAKES_MASKS or "position_ids" not in signature(model.forward).parameters:
+    if attention_of(config) not in OURS or "position_ids" not in signature(model.forward).parameters:
         return False
     if any(type(layer) not in WITH_CELLS for layer in layers_of(model)):
         return False

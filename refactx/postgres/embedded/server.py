@@ -27,9 +27,10 @@ from typing import Self
 
 from refactx.errors import DatabaseError
 from refactx.paths import make_home, refactx_home
-from refactx.postgres.embedded import cluster as embedded_locks
+from refactx.postgres.embedded import file_locks
 from refactx.postgres.embedded import watchdog as embedded_watchdog
-from refactx.postgres.embedded.cluster import Cluster, account_for, carried_versions, check_path, programs_of
+from refactx.postgres.embedded.cluster import Cluster, check_path
+from refactx.postgres.embedded.programs import account_for, carried_versions, programs_of
 
 _log = logging.getLogger(__name__)
 
@@ -74,8 +75,8 @@ def start(home: Path | None = None) -> EmbeddedServer:
         status = cluster.folder.stat()
         if status.st_uid == os.geteuid() and status.st_mode & 0o777 != 0o711:  # the umask has removed permissions
             cluster.folder.chmod(0o711)
-        with embedded_locks.exclusive(cluster.folder / "start.lock"):
-            users = embedded_locks.share(cluster.folder / "users.lock")
+        with file_locks.exclusive(cluster.folder / "start.lock"):
+            users = file_locks.share(cluster.folder / "users.lock")
             try:
                 if cluster.is_ready():
                     _ensure_watchdog(cluster.folder)
@@ -97,11 +98,11 @@ def wait_until_stopped(home: Path | None = None) -> None:
     cluster = Cluster((refactx_home() if home is None else make_home(home)) / "embedded")
     while cluster.folder.exists():
         # Under the start lock: otherwise a starting process would take our lock on watchdog.lock for a watchdog.
-        with embedded_locks.exclusive(cluster.folder / "start.lock"):
+        with file_locks.exclusive(cluster.folder / "start.lock"):
             if cluster.is_ready():
                 _ensure_watchdog(cluster.folder)
             else:
-                lock = embedded_locks.try_exclusive(cluster.folder / "watchdog.lock")
+                lock = file_locks.try_exclusive(cluster.folder / "watchdog.lock")
                 if lock is not None:
                     os.close(lock)
                     return
@@ -126,7 +127,7 @@ def _bring_up(home: Path, cluster: Cluster) -> None:
         "uid": account.uid,
         "gid": account.gid,
     }
-    fd = embedded_locks.open_file(cluster.folder / "server.json", os.O_WRONLY | os.O_TRUNC)
+    fd = file_locks.open_file(cluster.folder / "server.json", os.O_WRONLY | os.O_TRUNC)
     with os.fdopen(fd, "w", encoding="utf-8") as file:
         json.dump(server, file)
     # The watchdog first: it stops the server if this process is killed during the start.
@@ -135,12 +136,12 @@ def _bring_up(home: Path, cluster: Cluster) -> None:
 
 
 def _ensure_watchdog(folder: Path) -> None:
-    lock = embedded_locks.try_exclusive(folder / "watchdog.lock")
+    lock = file_locks.try_exclusive(folder / "watchdog.lock")
     if lock is None:
         return
     # The watchdog inherits the lock with its descriptor: there is no moment in which no process holds it.
     try:
-        log = embedded_locks.open_file(folder / "watchdog.log", os.O_WRONLY | os.O_TRUNC)
+        log = file_locks.open_file(folder / "watchdog.log", os.O_WRONLY | os.O_TRUNC)
         try:
             # An isolated script: it needs neither this package, which may be uninstalled by then, nor its dependencies.
             subprocess.run(

@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 import psycopg
 
-from refactx.postgres.embedded.cluster import DATABASE, account_for
+from refactx.postgres.embedded.cluster import DATABASE
+from refactx.postgres.embedded.programs import account_for
 from support.postgres.embedded_server import eventually
 from support.servers import new_home
 

@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 import psycopg
 
-from refactx.postgres.embedded.cluster import DATABASE, Account, Cluster, account_for, carried_versions, programs_of
+from refactx.postgres.embedded.cluster import DATABASE, Cluster
+from refactx.postgres.embedded.programs import Account, account_for, carried_versions, programs_of
 from support.postgres.embedded_server import eventually, select
 from support.servers import new_home
 
