@@ -111,7 +111,7 @@ class SparqlExample:
     others: tuple[MemoryEntry, ...] = ()
 
     def mentions(self, ids: Sequence[str]) -> dict[str, Placeholder]:
-        """Return the mentions of ids (`refactx.sparql.placeholders.Names`)."""
+        """Return the mentions of ids (`refactx.sparql.placeholders.text.MentionNames`)."""
         named = {one.id: Placeholder(one.kind, one.label, one.description) for one in self.names}
         return {id_: named[id_] for id_ in ids if id_ in named}
 
