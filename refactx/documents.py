@@ -17,7 +17,7 @@ from refactx.walks import AnsweredQuery
 from refactx.walks.language import write_line
 
 if TYPE_CHECKING:
-    from refactx.walks import Resolved
+    from refactx.linking import LinkedName
 
 
 def to_json(document: object) -> Any:
@@ -211,7 +211,7 @@ class ResolvedName:
     among: int
 
 
-def resolved_name(found: "Resolved") -> ResolvedName:
+def resolved_name(found: "LinkedName") -> ResolvedName:
     return ResolvedName(found.label, found.name, found.among)
 
 
@@ -331,7 +331,7 @@ def browsed_document(index: str, found: Browsed) -> BrowsedDocument:
         completions=[Completion(*one) for one in found.completions],
         properties=predicates_of(found),
         facts=[fact_document(linked, fact.text) for fact, linked in found.facts],
-        near=found.near,
+        near=[one.name for one in found.near],
         resolved=None if found.resolved is None else resolved_name(found.resolved),
         truncated=found.truncated,
     )
@@ -499,7 +499,7 @@ def subject_facts(found: Browsed) -> SubjectFacts:
         subject=named(found.subject or ""),
         properties=predicates_of(found),
         facts=[stated_fact(linked, fact.text) for fact, linked in found.facts],
-        near=found.near,
+        near=[one.name for one in found.near],
         resolved=None if found.resolved is None else resolved_name(found.resolved),
         truncated=found.truncated,
     )

@@ -29,6 +29,7 @@ LAYERS = """
     ask        ingest
     selection  share
     engines    walks
+    linking
     index
     decoding   models    postgres
     tokenizer
@@ -42,7 +43,6 @@ SPARQL_LAYERS = """
     packs
     constrained   placeholders   empty
     labels        results
-    names
     engines
     walks         store
     syntax
@@ -92,6 +92,7 @@ REASONS = {
     "refactx.eval.names": "names of entities for answers, read from an index",
     "refactx.ingest.parsers.graphml": "nodes and edges, which are no rows of a table",
     "refactx.ingest.parsers.table_names": "what names rows, if no option says it, apart from their keys",
+    "refactx.linking.spellings": "the walk of the tree along folded letters, which knows no facts",
     "refactx.postgres.embedded.watchdog": "a process of its own, which starts in milliseconds",
     "refactx.selection.answer_lines": "a step of the channel that is read by itself",
 }
@@ -102,6 +103,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "decoding": 1790,
     "postgres": 3520,
     "index share": 3300,
+    "linking": 520,
     "engines": 6550,
     "walks": 3350,
     "selection": 3510,

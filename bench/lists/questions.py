@@ -7,9 +7,9 @@ from typing import Any
 
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, split_fact
 from refactx.index.index import Index
+from refactx.linking.names import bare_name
 from refactx.walks.language import TERMINATOR, FactSet, Hop, Query, QueryError, write_line
 from refactx.walks.sparql_text import to_sparql
-from refactx.walks.values import bare_name
 
 SMALLEST, LARGEST = 25, 1000
 """How many values a question has."""

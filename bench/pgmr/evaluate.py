@@ -7,7 +7,7 @@ from refactx.errors import InputError
 from refactx.eval.sparql import score_queries
 from refactx.index.index import Index
 from refactx.sparql.placeholders.index_names import IndexResolver
-from refactx.sparql.placeholders.text import BatchResolver, MentionsRefusedError, PgmrQuery, read_pgmr
+from refactx.sparql.placeholders.text import MentionsRefusedError, PgmrQuery, read_pgmr
 
 
 def evaluate(rows: Sequence[dict[str, Any]], index: Index, *, ignore_case: bool) -> dict[str, Any]:
@@ -18,13 +18,12 @@ def evaluate(rows: Sequence[dict[str, Any]], index: Index, *, ignore_case: bool)
     """
     resolver = IndexResolver(index, ignore_case=ignore_case)
     queries = [read_or_error(row["written"]) for row in rows]
-    answers = BatchResolver(resolver, [query for query in queries if isinstance(query, PgmrQuery)])
     refused = 0
     for row, query in zip(rows, queries, strict=True):
         try:
             if isinstance(query, InputError):
                 raise query
-            row["resolved"] = query.resolved(answers)
+            row["resolved"] = query.resolved(resolver)
         except InputError as error:
             row["error"] = str(error)
             refused += isinstance(error, MentionsRefusedError)

@@ -10,7 +10,6 @@ from refactx.errors import InputError
 from refactx.index.index import Index
 from refactx.sparql.placeholders.index_names import IndexNames, IndexResolver
 from refactx.sparql.placeholders.text import (
-    BatchResolver,
     Dialect,
     MentionNames,
     MentionsRefusedError,
@@ -38,9 +37,8 @@ def round_trip(examples: Sequence[Example], index: Index) -> Iterator[tuple[str,
     for name, style in STYLES.items():
         queries = [_there(example.sparql, names, style) for example in examples]
         resolver = IndexResolver(index, ignore_case=style.lower)
-        batch = BatchResolver(resolver, [query for query in queries if isinstance(query, PgmrQuery)])
         pairs = zip(examples, queries, strict=True)
-        yield name, Counter(_back(example.sparql, query, batch) for example, query in pairs)
+        yield name, Counter(_back(example.sparql, query, resolver) for example, query in pairs)
 
 
 def _there(sparql: str, names: MentionNames, style: Style) -> PgmrQuery | InputError:
@@ -51,7 +49,7 @@ def _there(sparql: str, names: MentionNames, style: Style) -> PgmrQuery | InputE
     return read_or_error(text)
 
 
-def _back(sparql: str, query: PgmrQuery | InputError, resolver: BatchResolver) -> str:
+def _back(sparql: str, query: PgmrQuery | InputError, resolver: IndexResolver) -> str:
     try:
         if isinstance(query, InputError):
             return str(query)

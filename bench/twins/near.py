@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from refactx.fact import ALIAS
+from refactx.linking.names import bare_name
 from refactx.walks.language import FactSet
-from refactx.walks.values import bare_name
 
 CLASS = ("P31", "P279")
 PLACE = ("P131", "P17", "P27", "P276", "P361")

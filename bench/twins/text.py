@@ -5,8 +5,9 @@ from decimal import Decimal
 from string import capwords
 
 from refactx.fact import ALIAS, ALIAS_OF
+from refactx.linking.names import bare_name
 from refactx.walks.language import FactSet
-from refactx.walks.values import bare_name, parse_quantity
+from refactx.walks.values import parse_quantity
 
 LONGEST = 8
 """The most words of a name."""

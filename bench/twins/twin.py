@@ -9,10 +9,11 @@ from typing import Any
 
 from bench.twins.near import near_objects
 from bench.twins.text import Span, find_name, find_number, like, replace_span
+from refactx.linking.names import bare_name
 from refactx.sparql.walks import from_sparql
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.language import FactSet, Query, QueryError, WalkFilter, write_line
-from refactx.walks.values import bare_name, parse_quantity
+from refactx.walks.values import parse_quantity
 
 NEAREST = 10
 """One of this many nearest objects is taken."""

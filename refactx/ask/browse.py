@@ -1,16 +1,15 @@
 """Facts of an index for people and assistants, without a model: walked from name to name, and checked."""
 
-import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from refactx.errors import InputError
 from refactx.fact import Fact, Link, LinkedFact, verbalise, written_part
 from refactx.index.index import Index
-from refactx.walks import Resolved, TreeFacts, find_entity
-from refactx.walks.values import bare_name
+from refactx.linking import LinkedName, Suggestion, alike, named_among
+from refactx.walks import TreeFacts
 
 NEAR = 5
 """The most names that are like one that the index does not have."""
@@ -44,9 +43,9 @@ class Browsed:
     completions: Sequence[tuple[str, int]] = ()
     properties: Sequence[Property] = ()
     facts: Sequence[tuple[Fact, LinkedFact]] = ()
-    near: Sequence[str] = ()
+    near: Sequence[Suggestion] = ()
     truncated: bool = False
-    resolved: Resolved | None = None
+    resolved: LinkedName | None = None
 
 
 def browse(
@@ -63,14 +62,15 @@ def browse(
     if not subject:
         found = index.complete(prefix or "<", limit + 1)
         return Browsed(completions=found[:limit], truncated=len(found) > limit)
-    meant = find_entity(subject, facts)
-    if meant is None:
+    asked = facts.linker.predicate(predicate) if predicate else None
+    meant = facts.linker.entity(subject, () if asked is None else (asked.name,))
+    if meant is None or not facts.predicates(meant.name):
         link = index.link(subject, facts.ids([subject]).get(subject))
-        return Browsed(subject=link, near=facts.near(subject, NEAR))
+        return Browsed(subject=link, near=facts.linker.suggestions(subject, NEAR))
     label, subject = subject, meant.name
     counts = facts.predicates(subject)
     link = index.link(subject, facts.ids([subject]).get(subject))
-    predicate = _named(predicate, counts) if predicate else ""
+    predicate = _own_predicate(facts, predicate, subject) if predicate else ""
     names = [predicate] if predicate else list(counts)
     described = facts.describe(names)
     properties = [
@@ -92,25 +92,21 @@ def browse(
     )
 
 
-def _named(name: str, names: Iterable[str]) -> str:
-    """Return the one of some names that a name is in any case of letters, maybe without its description; else itself.
-
-    >>> _named("juneau", ["Juneau (capital of Alaska)", "Nome"]), _named("Rome", ["Nome"])
-    ('Juneau (capital of Alaska)', 'Rome')
-    """
-    names, folded = list(names), name.casefold()
-    same = [one for one in names if folded in (one.casefold(), bare_name(one).casefold())]
-    return name if name in names or not same else same[0]
+def _own_predicate(facts: TreeFacts, predicate: str, subject: str) -> str:
+    """Return the predicate that a name means for a subject; the name itself if it means none."""
+    found = facts.linker.predicate(predicate, [subject])
+    return predicate if found is None else found.name
 
 
 def _as_meant(facts: TreeFacts, subject: str, predicate: str, value: str) -> tuple[str, str, str]:
     """Return a fact in the index's own names, as far as its parts are names that people write for them."""
-    meant = find_entity(subject, facts, predicate)
+    known = facts.linker.predicate(predicate)
+    meant = facts.linker.entity(subject, (predicate if known is None else known.name,))
     if meant is None:
         return subject, predicate, value
-    predicate = _named(predicate, facts.predicates(meant.name))
+    predicate = _own_predicate(facts, predicate, meant.name)
     values = (one for _, one in islice(facts.objects([meant.name], predicate), READ))
-    return meant.name, predicate, _named(value, values)
+    return meant.name, predicate, named_among(value, values) or value
 
 
 def _facts(facts: TreeFacts, subject: str, predicates: Sequence[str]) -> Iterator[Fact]:
@@ -169,28 +165,13 @@ def _nearest(facts: TreeFacts, fact: Fact) -> Iterator[Fact]:
     """Yield facts like one: with another object, or else another predicate, or else another subject."""
     own = facts.predicates(fact.subject)
     if own:
-        for predicate in _like(fact.predicate, list(own)):
+        for predicate in alike(fact.predicate, own, least=0):
             objects = [value for _, value in islice(facts.objects([fact.subject], predicate), READ)]
-            for value in _like(fact.object, objects) if predicate == fact.predicate else objects[:1]:
+            for value in alike(fact.object, objects, least=0) if predicate == fact.predicate else objects[:1]:
                 yield fact_of(fact.subject, predicate, value)
         return
-    for subject in facts.near(fact.subject, NEAREST):
-        for predicate in _like(fact.predicate, list(facts.predicates(subject)))[:1]:
+    for subject in (one.name for one in facts.linker.suggestions(fact.subject, NEAREST)):
+        for predicate in alike(fact.predicate, facts.predicates(subject), 1, least=0):
             objects = [value for _, value in islice(facts.objects([subject], predicate), READ)]
-            for value in _like(fact.object, objects)[:1]:
+            for value in alike(fact.object, objects, 1, least=0):
                 yield fact_of(subject, predicate, value)
-
-
-def _like(name: str, names: Sequence[str]) -> list[str]:
-    """Return names, those most like one first.
-
-    >>> _like("capitol", ["mayor", "capital"])
-    ['capital', 'mayor']
-    """
-    matcher = difflib.SequenceMatcher(b=name.casefold())
-
-    def likeness(other: str) -> float:
-        matcher.set_seq1(other.casefold())
-        return -matcher.ratio()
-
-    return sorted(names, key=likeness)

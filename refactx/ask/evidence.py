@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from refactx.fact import LinkedFact, verbalise
-from refactx.selection.mentions import fold, words_of
+from refactx.linking.names import bare_name, unaccented
+from refactx.selection.mentions import words_of
 from refactx.walks.answered import AnsweredQuery
-from refactx.walks.values import TRUTH, bare_name
+from refactx.walks.values import TRUTH
 
 SEPARATOR = ";"
 """The separator of names in an answer that lists several, as in the prompts' examples."""
@@ -71,7 +72,7 @@ def _saying(answer: str, facts: Sequence[LinkedFact]) -> Sequence[LinkedFact]:
     and predicate, so many."""
     if found := [fact for fact in facts if _is_value(fact, answer)]:
         return found
-    if found := [fact for fact in facts if fold(bare_name(fact.subject.label)) in _values(answer)]:
+    if found := [fact for fact in facts if unaccented(bare_name(fact.subject.label)) in _values(answer)]:
         return found
     last: Sequence[LinkedFact] = [
         fact for fact in facts if (fact.subject, fact.predicate) == (facts[-1].subject, facts[-1].predicate)
@@ -90,7 +91,7 @@ def _object(fact: LinkedFact) -> str:
 
 
 def _is_value(fact: LinkedFact, answer: str) -> bool:
-    return fold(_object(fact)) in _values(answer)
+    return unaccented(_object(fact)) in _values(answer)
 
 
 def _values(answer: str) -> set[str]:
@@ -100,7 +101,7 @@ def _values(answer: str) -> set[str]:
     ['oslo', 'oslo.', 'rome', 'rome; oslo', 'rome; oslo.']
     """
     texts = [text.strip() for text in (answer, *answer.split(SEPARATOR))]
-    return {fold(one) for text in texts for one in (text, text.rstrip(" .")) if one}
+    return {unaccented(one) for text in texts for one in (text, text.rstrip(" .")) if one}
 
 
 def _leading(proof: Sequence[LinkedFact], facts: Sequence[LinkedFact]) -> Iterator[LinkedFact]:

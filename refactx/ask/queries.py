@@ -11,6 +11,7 @@ from refactx.engines.scheduler import Job, run_jobs
 from refactx.errors import InputError, ModelError
 from refactx.fact import clean_part
 from refactx.index.index import Index
+from refactx.linking.linker import LinkedName
 from refactx.selection.channel import Channel
 from refactx.selection.mentions import Mentions
 from refactx.selection.query_answers import QueryAnswers, first_answer
@@ -19,7 +20,6 @@ from refactx.walks import (
     AnsweredQuery,
     Query,
     QueryError,
-    Resolved,
     answer_query,
     read_line,
     resolve,
@@ -148,7 +148,7 @@ class QueryReply:
     answered: AnsweredQuery | None
     choice: "QueryChoice | None" = None
     confidence: float | None = None
-    resolved: tuple[Resolved, ...] = ()
+    resolved: tuple[LinkedName, ...] = ()
 
     @property
     def notes(self) -> Iterator[str]:

@@ -16,7 +16,7 @@ from refactx.fact import line
 
 if TYPE_CHECKING:
     from refactx.index.index import Index
-    from refactx.walks import Resolved
+    from refactx.linking import LinkedName
 
 
 @click.command()
@@ -68,24 +68,28 @@ def facts(
     return None
 
 
-def _completions(index: "Index", prefix: str, limit: int) -> "tuple[list[tuple[str, int]], Resolved | None]":
+def _completions(index: "Index", prefix: str, limit: int) -> "tuple[list[tuple[str, int]], LinkedName | None]":
     """Return how facts continue after a prefix; if none begins so, after the entity that its subject means.
 
     Says on standard error which was taken, or names like it.
     """
-    from refactx.walks import TreeFacts, find_entity
+    from refactx.linking import did_you_mean
+    from refactx.walks import TreeFacts
 
     if found := index.complete(prefix if "<" in prefix else f"<{prefix}> <", limit):
         return found, None
     label, _, rest = prefix.strip().removeprefix("<").partition(">")
+    predicate, closed, after = rest.strip().removeprefix("<").partition(">")
     facts = TreeFacts(index)
-    resolved = find_entity(label.strip(), facts)
+    meant = facts.linker.predicate(predicate.strip()) if closed else None
+    resolved = facts.linker.entity(label.strip(), () if meant is None else (meant.name,))
     if resolved is None:
-        near = facts.near(label.strip())
-        like = f": did you mean {' or '.join(f'<{one}>' for one in near)}?" if near else ""
+        like = did_you_mean(facts.linker.suggestions(label.strip()))
         click.echo(f"no fact of index {index.name!r} begins with {prefix!r}{like}", err=True)
         return [], None
     click.echo(f"refactx: {resolved.note}", err=True)
+    if closed and (meant := facts.linker.predicate(predicate.strip(), [resolved.name])) is not None:
+        rest = f" <{meant.name}>{after or ' <'}"
     return index.complete(f"<{resolved.name}>{rest or ' <'}", limit), resolved
 
 

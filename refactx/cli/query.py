@@ -19,6 +19,7 @@ from refactx.documents import reply_json
 from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, LinkedFact, counted, line, visible
 from refactx.index.index import Index
+from refactx.linking.names import bare_name
 from refactx.options import option
 from refactx.sparql.engines import Rows
 from refactx.sparql.packs.prompt import STEERED, WRITERS, load_sparql_prompt, writer_named
@@ -27,7 +28,6 @@ from refactx.walks import AnsweredQuery, QueryError, read_line, resolve, to_spar
 from refactx.walks.evaluate import DEFAULT_LIMITS
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import is_line
-from refactx.walks.values import bare_name
 
 if TYPE_CHECKING:
     from refactx.ask.asker import Asker

@@ -22,20 +22,19 @@ from refactx.errors import InputError, RefactxError, without_password
 from refactx.fact import Link, line, visible
 from refactx.index import Index
 from refactx.iris import PREFIXES, id_of_entity
+from refactx.linking.names import bare_name
 from refactx.options import option
 from refactx.sparql.empty import SECONDS, explain_empty, is_empty
 from refactx.sparql.engines import EngineName, Result, SparqlEngine, Term, engine_at
 from refactx.sparql.engines.checking import check_query, read_query
 from refactx.sparql.labels import Labelled, has_labels, with_iris
-from refactx.sparql.names import Names
 from refactx.sparql.results import Format, names_at, written
 from refactx.sparql.store.triples import name_of_own
 from refactx.sparql.syntax.tokens import tokens_of
 from refactx.walks.facts import TreeFacts
-from refactx.walks.values import bare_name
 
 if TYPE_CHECKING:
-    from refactx.sparql.placeholders.text import Resolver
+    pass
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -294,7 +293,7 @@ def run_queries(arguments: Sequence[str], settings: Settings) -> None:
 def _run_typed(session: "_Session") -> None:
     from refactx.cli.typing import read_typed_sparql as read_typed
 
-    for text in read_typed(lambda: session.names):
+    for text in read_typed(lambda: session.facts):
         try:
             session.run(text)
         except RefactxError as error:
@@ -314,7 +313,7 @@ class _Session:
         settings, text = self._settings, read_query(text)
         if "_engine" not in self.__dict__:  # before a database is opened; engines check queries themselves
             check_query(text, settings.timeout)
-        query = with_iris(text, self.names) if has_labels(text) else Labelled(tuple(tokens_of(text)), {})
+        query = with_iris(text, self.facts) if has_labels(text) else Labelled(tuple(tokens_of(text)), {})
         limit = settings.limit or (SHOWN if settings.form == "table" else None)
         begun = time.monotonic()
         result = self._engine.run(query.sparql, limit=limit, seconds=settings.timeout)
@@ -329,12 +328,12 @@ class _Session:
             _note(result.note)
         is_missing = settings.run_on is None and not isinstance(result, bool) and not result.rows
         if is_empty(result) and (settings.explain or is_missing):
-            _note(explain_empty(query, self._engine, self._known_names, min(SECONDS, settings.timeout)))
+            _note(explain_empty(query, self._engine, self._known_facts, min(SECONDS, settings.timeout)))
 
     @cached_property
-    def names(self) -> Names:
-        """The names of the index."""
-        return Names(self._index)
+    def facts(self) -> TreeFacts:
+        """The facts of the index."""
+        return TreeFacts(self._index)
 
     @cached_property
     def _index(self) -> Index:
@@ -351,10 +350,10 @@ class _Session:
         return engine
 
     @property
-    def _known_names(self) -> Names | None:
-        """The names of the index, unless it has nothing to do with what is asked."""
+    def _known_facts(self) -> TreeFacts | None:
+        """The facts of the index, unless it has nothing to do with what is asked."""
         is_open = "_index" in self.__dict__
-        return self.names if is_open or self._settings.names_index or self._settings.run_on is None else None
+        return self.facts if is_open or self._settings.names_index or self._settings.run_on is None else None
 
     def _print(self, result: Result) -> None:
         form = self._settings.form
@@ -367,8 +366,8 @@ class _Session:
 
     def _links(self, ids: Sequence[str]) -> Mapping[str, Link]:
         """Return links by id: those of the index, or of the endpoint if no index is known."""
-        if self._known_names is not None:
-            return links_by_id(self._known_names.facts, ids)
+        if self._known_facts is not None:
+            return links_by_id(self._known_facts, ids)
         return links_at(self._engine, ids, min(SECONDS, self._settings.timeout))
 
 
@@ -387,7 +386,7 @@ def _note(text: str) -> None:
 
 @click.command("from-pgmr", cls=GroupedCommand, groups={"Files": ("whole", "source", "target")})
 @file_options("pgmr", "sparql")
-@click.option("--ignore-case", is_flag=True, help="Find names in any case; reads all names of the index.")
+@click.option("--ignore-case", is_flag=True, help="Find names in any case.")
 @click.option("--prefixes", is_flag=True, help="Declare known prefixes, for any engine.")
 @INDEX
 @DB
@@ -400,17 +399,14 @@ def from_pgmr(file: TextIO, ignore_case: bool, prefixes: bool, index: str, db: s
     """
     from refactx.index.open import open_index
     from refactx.sparql.placeholders.index_names import IndexResolver
-    from refactx.sparql.placeholders.text import BatchResolver, read_pgmr
+    from refactx.sparql.placeholders.text import read_pgmr
     from refactx.sparql.syntax.prologue import with_declarations
 
     with open_index(index, db) as opened:
 
         def convert(texts: Sequence[str], _: bool) -> Iterator[str | InputError]:
-            resolver: Resolver = IndexResolver(opened, ignore_case=ignore_case)
-            queries = [_or_error(read_pgmr, text) for text in texts]
-            if ignore_case:
-                resolver = BatchResolver(resolver, [query for query in queries if not isinstance(query, InputError)])
-            for query in queries:
+            resolver = IndexResolver(opened, ignore_case=ignore_case)
+            for query in (_or_error(read_pgmr, text) for text in texts):
                 yield (
                     query
                     if isinstance(query, InputError)

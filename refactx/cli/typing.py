@@ -9,10 +9,8 @@ import click
 
 from refactx.cli.views import standard_input
 from refactx.errors import RefactxError
-from refactx.fact import ALIAS
 from refactx.index.index import Index
 from refactx.sparql.labels import completions
-from refactx.sparql.names import Names
 from refactx.sparql.syntax.tokens import tokens_of
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import HEADS, OPERATORS, Hop, Query
@@ -56,7 +54,7 @@ class Completer:
     """A completer of walk lines."""
 
     def __init__(self, index: Index) -> None:
-        self._index, self._facts = index, TreeFacts(index)
+        self._facts = TreeFacts(index)
 
     def completions(self, typed: str) -> list[str]:
         """Return completions of what follows the last `<` of a line, with the closing bracket; of a head without one.
@@ -76,7 +74,7 @@ class Completer:
         tokens = list(_TOKEN.finditer(before))
         parts = [token[1] for token in tokens]
         if not any(part is not None for part in parts):
-            return (text[1:-1].removesuffix(ALIAS) for text, _ in self._index.complete(f"<{begun}", MOST))
+            return self._facts.linker.entities_beginning(begun, MOST)
         first = next(place for place, part in enumerate(parts) if part is not None)
         start, _ = resolve(Query("list", parts[first] or "", (Hop(""),)), self._facts)
         members = own = [start.start]
@@ -140,13 +138,13 @@ def read_typed_queries(index: Index) -> Iterator[str]:
             yield text
 
 
-def read_typed_sparql(names: Callable[[], Names]) -> Iterator[str]:
+def read_typed_sparql(facts: Callable[[], TreeFacts]) -> Iterator[str]:
     """Yield queries that are typed on a terminal. One ends with its last bracket, or with an empty line.
 
-    Ctrl-C begins it again. `names`: returns the names of the index, when the first one is completed.
+    Ctrl-C begins it again. `facts`: returns the facts of the index, when the first one is completed.
     """
     lines = list[str]()
-    complete_lines(lambda typed: completions("\n".join([*lines, typed]), names()))
+    complete_lines(lambda typed: completions("\n".join([*lines, typed]), facts()))
     for typed in _typed(SPARQL_HELP, lambda: MORE if lines else PROMPT):
         if typed == RESET:
             lines.clear()

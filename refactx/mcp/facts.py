@@ -1,7 +1,7 @@
 """The server of an index's facts, whose tools read alone."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -31,9 +31,9 @@ from refactx.errors import InputError, RefactxError
 from refactx.fact import verbalise
 from refactx.index.index import Index
 from refactx.lazy import require
+from refactx.linking import FoundName, did_you_mean
 from refactx.mcp.serving import tool_error
-from refactx.walks import TreeFacts, answer_query, find_entity, read_line, resolve
-from refactx.walks.resolve import COMPARED, namesakes
+from refactx.walks import TreeFacts, answer_query, read_line, resolve
 from refactx.walks.sets import WalkLimits
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from refactx.ask.asker import Asker
     from refactx.ask.checked import CheckedAsker
     from refactx.sparql.engines import Result
-    from refactx.sparql.names import Names
     from refactx.sparql.placeholders.entry import Memory
 
 
@@ -71,36 +70,11 @@ Ask = Callable[[str], Awaitable[AnswerForAssistants]]
 """A function that answers a question; it ends when it is cancelled. It raises RefactxError."""
 
 
-def find_names(
-    facts: TreeFacts, name: str, most: int, memory: "Callable[[], Memory | None]" = lambda: None
-) -> list[FoundEntity]:
-    """Return at most `most` entities that a name may mean: those called so, with most facts first; then, if there are
-    none, those that the memory finds by the meaning of the words; then those with like letters."""
-    own, aliased = namesakes(name, facts)
-    last, comma, first = name.partition(",")
-    if comma and not (own or aliased or facts.predicates(name)):  # as in lists of names
-        turned = f"{first.strip()} {last.strip()}"
-        own, aliased = namesakes(turned, facts)
-        own = [*([turned] if facts.predicates(turned) else []), *own]
-    by: dict[str, str] = {}
-    called = [("name", [*([name] if facts.predicates(name) else []), *own]), ("alias", aliased)]
-    for way, names in called:
-        by |= {one: way for one in names[:COMPARED] if one not in by}
-    counts = {one: sum(facts.predicates(one).values()) for one in by}
-    by = {one: by[one] for one in sorted(by, key=lambda one: -counts[one])}
-    found = None if by else memory()
-    if found is not None:
-        from refactx.sparql.placeholders.text import Placeholder
-
-        [nearest] = found.nearest([Placeholder("entity", name)], most)
-        known = facts.names([one.entry.id for one in nearest])
-        by |= {known[one.entry.id]: "meaning" for one in nearest if one.entry.id in known}
-    by |= {one: "near" for one in facts.near(name, most) if one not in by}
-    order = list(by)[:most]
-    ids = facts.ids(order)
-    links = {one: facts.link(one, ids.get(one)) for one in order}
-    numbers = {one: counts[one] if one in counts else sum(facts.predicates(one).values()) for one in order}
-    return [FoundEntity(one, link.id, link.url, numbers[one], by[one]) for one, link in links.items()]
+def found_entities(facts: TreeFacts, found: Sequence[FoundName]) -> list[FoundEntity]:
+    """Return entities that a name may mean as tools do."""
+    ids = facts.ids([one.name for one in found])
+    links = [facts.link(one.name, ids.get(one.name)) for one in found]
+    return [FoundEntity(one.name, link.id, link.url, one.facts, one.by) for one, link in zip(found, links, strict=True)]
 
 
 def walk_answer(facts: TreeFacts, text: str, most: int) -> WalkAnswer:
@@ -120,13 +94,13 @@ def walk_answer(facts: TreeFacts, text: str, most: int) -> WalkAnswer:
     )
 
 
-def sparql_result(index: Index, names: "Names", query: str, most: int) -> "Result":
+def sparql_result(index: Index, facts: TreeFacts, query: str, most: int) -> "Result":
     """Return what a SPARQL query finds in an index, at most `most` rows. Raises InputError or EngineError."""
     from refactx.sparql.engines import open_engine  # the library of the store
     from refactx.sparql.engines.processes import PUBLIC
     from refactx.sparql.labels import has_labels, with_iris
 
-    sparql = with_iris(query, names).sparql if has_labels(query) else query
+    sparql = with_iris(query, facts).sparql if has_labels(query) else query
     engine = open_engine(index, limits=PUBLIC)
     try:
         return engine.run(sparql, limit=most, seconds=SECONDS)
@@ -134,23 +108,23 @@ def sparql_result(index: Index, names: "Names", query: str, most: int) -> "Resul
         engine.close()
 
 
-def table(index: Index, names: "Names", query: str, most: int) -> NotedTable:
+def table(index: Index, facts: TreeFacts, query: str, most: int) -> NotedTable:
     """Return the rows of a SPARQL query on an index as texts, at most `most`. Raises InputError or EngineError."""
     from refactx.sparql.results import texts
 
-    result = sparql_result(index, names, query, most)
+    result = sparql_result(index, facts, query, most)
     if isinstance(result, bool):
         return NotedTable(["answer"], [["yes" if result else "no"]], truncated=False, note="")
-    rows = list(texts(result.rows, names.facts.names))
+    rows = list(texts(result.rows, facts.names))
     return NotedTable(result.variables, rows, result.truncated, result.note)
 
 
 def classes_of(facts: TreeFacts, name: str, most: int) -> Classes:
     """Return the classes of a thing and around a class, at most `most` of each. Raises InputError for an unknown name."""
-    meant = find_entity(name, facts)
+    meant = facts.linker.entity(name)
     if meant is None:
-        near = "; ".join(facts.near(name)) or "none"
-        raise InputError(f"there is no {name!r}: give a name as `find` tells it (near: {near})")
+        near = did_you_mean(facts.linker.suggestions(name)) or ": `find` has the names of things"
+        raise InputError(f"there is no {name!r}{near}")
     called = {
         kind: next(iter(facts.names(ids, inverse=inverse).values()), label)
         for kind, ids, inverse, label in _CLASS_PREDICATES
@@ -220,23 +194,24 @@ class FactTools:
         self._look_up, self._run_query = look_up, run_query
         self._opened: Memory | None = None
 
-    @cached_property
-    def _names(self) -> "Names":
-        from refactx.sparql.names import Names
-
-        return Names(self._index)
-
-    def _memory(self) -> "Memory | None":
-        """Return the memory of the index, opened once, which may load a model; None if it has none that can be asked."""
+    def _by_meaning(self, text: str, most: int) -> list[str]:
+        """Return the names nearest to a text by the memory of the index, opened once, which may load a model; none if it has
+        no memory that can be asked."""
         from refactx.sparql.placeholders.name_memory import NameMemory
         from refactx.sparql.placeholders.opening import open_memory
+        from refactx.sparql.placeholders.text import Placeholder
 
         if self._opened is None:
             try:
                 self._opened = open_memory(self._index)
             except RefactxError:  # it is not complete, or its package is not here
-                return None
-        return None if isinstance(self._opened, NameMemory) else self._opened  # that has letters alone, as `near` has
+                return []
+        if isinstance(self._opened, NameMemory):  # that has letters alone, as suggestions have
+            return []
+        [nearest] = self._opened.nearest([Placeholder("entity", text)], most)
+        ids = [one.entry.id for one in nearest]
+        known = self._facts.names(ids)
+        return [known[id_] for id_ in ids if id_ in known]
 
     async def find(self, name: str, limit: Limit = 10) -> FoundEntities:
         """Return the entities that a name may mean, in any case or spelling, by aliases too, and by the meaning of its
@@ -244,7 +219,8 @@ class FactTools:
         """
         if not name.strip():
             raise tool_error(InputError("the name is empty: give what a thing is called"))
-        found = await self._read(lambda: find_names(self._facts, _short(name).strip(), limit + 1, self._memory))
+        read = partial(self._facts.linker.find, _short(name).strip(), limit + 1, self._by_meaning)
+        found = await self._read(lambda: found_entities(self._facts, read()))
         return FoundEntities(found[:limit], len(found) > limit)
 
     async def query(self, query: str, limit: Limit = 20) -> WalkAnswer:
@@ -267,7 +243,7 @@ class FactTools:
         """Run a SELECT or ASK query of SPARQL on the facts, at most `limit` rows (up to 1000), 60 seconds. Names in angle
         brackets stand for IRIs, as in `SELECT ?x { <Alaska> <capital> ?x }`; prefixes of Wikidata need no declaration.
         """
-        return await self._read(lambda: table(self._index, self._names, _short(query), limit), self._run_query)
+        return await self._read(lambda: table(self._index, self._facts, _short(query), limit), self._run_query)
 
     async def classes(self, name: str, limit: Limit = 20) -> Classes:
         """Return what a thing is an instance of, the classes above it, and for a class those below it and its number of

@@ -6,7 +6,6 @@ Accents may be left out, except those of letters that the tokenizer cuts into by
 """
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,14 +19,16 @@ from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath
 from refactx.english import plural
 from refactx.entity_ids import is_wikidata_property
+from refactx.linking.names import bare_name, unaccented
 from refactx.selection.candidates import NamedEntity, entities_of_name, walk_by_facts
 from refactx.walks.language import HEADS, OPERATORS, FactSet, Head, Operator
-from refactx.walks.values import INITIAL, bare_name
 
 WORDS = 8
 """The most words of a mention span."""
 
 _WORD = re.compile(r"[^\W_]+")
+_INITIAL = re.compile(r"(?<=\b\w)(?![\w.'’])")
+"""Where a full stop may be missing after a letter that is a word: `J R R Tolkien`."""
 _PLURAL = (("ies", "y"), ("es", ""), ("s", ""))
 _NUMBER = re.compile(
     r"(?<![\w.])[-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?!\w|\.\d|,\d{3}(?!\d))"
@@ -69,7 +70,7 @@ class FoldedTokens:
             if piece.isascii():
                 continue
             with suppress(UnicodeDecodeError):  # a part of a letter
-                if (folded := fold(piece.decode()).encode()) != low:
+                if (folded := unaccented(piece.decode()).encode()) != low:
                     ids[folded].append(token)
         ids.pop(b"", None)
         for text, same in ids.items():
@@ -117,16 +118,6 @@ def find_mention_spans(machine: Machine, state: InFact, tokens: FoldedTokens, qu
     return [one for place in whole for one in found[place].values()]
 
 
-def fold(text: str) -> str:
-    """Return a text in lower case and without accents.
-
-    >>> fold("Diego Forlán")
-    'diego forlan'
-    """
-    decomposed = unicodedata.normalize("NFD", text.lower())
-    return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
-
-
 def _ends_of_name(text: bytes) -> Iterator[int]:
     """Yield where a name may end in the text of an id: after a closing bracket, and after ` (` or the rest of it."""
     name, bracket, _ = text.partition(b">")
@@ -143,10 +134,12 @@ def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
     start = words[0].start()
     for number, word in enumerate(words, 1):
         stop, written = word.end(), " ".join(question[start : word.end()].split())
-        for text in dict.fromkeys((fold(written), written.encode().lower().decode())):  # (the case of ASCII alone)
+        for text in dict.fromkeys(
+            (unaccented(written), written.encode().lower().decode())
+        ):  # (the case of ASCII alone)
             texts = [text]
             if any(len(one.group()) == 1 for one in words[:number]):  # `Michael J Fox`
-                texts.append(INITIAL.sub(".", text))
+                texts.append(_INITIAL.sub(".", text))
             yield from (_Span(start, stop, one) for one in texts)
             if question[stop : stop + 1] == ".":  # `Martin L. King Jr.`
                 yield from (_Span(start, stop + 1, one + ".") for one in texts if not one.endswith("."))
@@ -290,7 +283,7 @@ def words_of(text: str) -> list[str]:
 
 
 def _singular(word: str) -> str:
-    return re.sub(r"(?<=[xs])es$|(?<=[^\Ws])s$", "", fold(word))
+    return re.sub(r"(?<=[xs])es$|(?<=[^\Ws])s$", "", unaccented(word))
 
 
 def name_spans(question: str, names: Iterable[str]) -> list[tuple[int, int]]:
@@ -398,8 +391,8 @@ def named_spans(
     spans = [span for span in spans if not words.is_function(question[span.start : span.stop])]
     plurals = dict[MentionSpan, str]()
     for span in spans:
-        name, text = _name_of(machine, span.state).partition(" (")[0], fold(question[span.start : span.stop])
-        if fold(name) != text and fold(name) == plural(text):
+        name, text = _name_of(machine, span.state).partition(" (")[0], unaccented(question[span.start : span.stop])
+        if unaccented(name) != text and unaccented(name) == plural(text):
             plurals[span] = name
     others = {(span.start, span.stop) for span in spans if span not in plurals}
     found = {

@@ -17,6 +17,7 @@ from itertools import combinations, islice, product
 from refactx.engines.engine import Steps
 from refactx.entity_ids import is_wikidata_property
 from refactx.fact import ALIAS_OF, DESCRIPTIONS
+from refactx.linking.names import bare_name
 from refactx.selection.mentions import (
     Mention,
     Mentions,
@@ -30,7 +31,7 @@ from refactx.selection.query_lines import Candidate, LineScores, UnscoredQuery, 
 from refactx.selection.weights import Weights
 from refactx.walks.language import FactSet, Head, Hop, Operator, OrderBy, Predicate, Query, WalkFilter
 from refactx.walks.sets import WalkLimits
-from refactx.walks.values import TRUTH, bare_name, parse_quantity, parse_time
+from refactx.walks.values import TRUTH, parse_quantity, parse_time
 
 NEVER_QUERIED = frozenset((*DESCRIPTIONS, ALIAS_OF))
 """Predicates that no query has."""

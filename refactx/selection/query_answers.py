@@ -18,13 +18,13 @@ from refactx.decoding.states import Free, InQuery, State
 from refactx.engines.engine import Steps, TreeReading
 from refactx.english import open_pronoun, plural
 from refactx.fact import split_fact
+from refactx.linking.names import bare_name, unaccented
 from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.mentions import (
     Mentions,
     MentionSpan,
     classes_among,
     find_mentions,
-    fold,
     named_spans,
     unnamed,
     widest_names,
@@ -39,7 +39,7 @@ from refactx.walks.decoding import QueryGrammar
 from refactx.walks.evaluate import DEFAULT_LIMITS
 from refactx.walks.language import TERMINATOR, FactSet, Query, QueryError, read_line
 from refactx.walks.sets import WalkLimits
-from refactx.walks.values import TRUTH, bare_name
+from refactx.walks.values import TRUTH
 
 TRIGGER = "Query:"
 LONGEST_TURN = 300
@@ -133,9 +133,10 @@ class QueryAnswers:
         if not found:
             return ()
         subject, predicate, _ = found[-1]
-        words = set(re.findall(r"\w+", fold(self._question)))
+        words = set(re.findall(r"\w+", unaccented(self._question)))
         is_named = any(one.name == subject for one in mentions.entities) or any(
-            word in words and not self._words.is_function(word) for word in re.findall(r"\w+", fold(bare_name(subject)))
+            word in words and not self._words.is_function(word)
+            for word in re.findall(r"\w+", unaccented(bare_name(subject)))
         )
         if not is_named and all(value != subject for _, _, value in found):
             return ()
@@ -257,7 +258,7 @@ class QueryAnswers:
         if predicate != search.conditions.instances or len(values) < 2:
             return False
         own = [one for one in entities if one.name == start]
-        texts = [fold(self._question[one.start : one.stop]) for one in own]
+        texts = [unaccented(self._question[one.start : one.stop]) for one in own]
         others = [one for one in entities if all(map(one.is_apart, own)) and one not in search.classes]
         return any(plural(text) != text for text in texts) or bool(others) or search.heads != ["list"]
 

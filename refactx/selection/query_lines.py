@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refactx.engines.engine import Steps, TreeReading
+from refactx.linking.names import bare_name
 from refactx.selection.mentions import Mention
 from refactx.selection.scores import QuestionScore
 from refactx.tokenizer import FactTokenizer
 from refactx.walks.language import Hop, Query, WalkFilter, write_line
-from refactx.walks.values import bare_name
 
 
 @dataclass(frozen=True, slots=True)

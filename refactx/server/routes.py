@@ -127,14 +127,13 @@ def sparql_router(service: TextService) -> APIRouter:
         """Run a SELECT or ASK query of SPARQL on the index. The result is in the JSON of the W3C, with the names of IRIs as
         `labels`."""
         from refactx.sparql.engines import EngineError, EngineTimeoutError
-        from refactx.sparql.names import Names
         from refactx.sparql.results import labels, written
 
         index, known = _opened(service)
 
         def run() -> Document:
             try:
-                result = sparql_result(index, Names(index), asked.query, asked.limit)
+                result = sparql_result(index, known, asked.query, asked.limit)
             except EngineError as error:
                 status = 504 if isinstance(error, EngineTimeoutError) else 400
                 raise ApiError(status, error.for_clients, reason=str(error)) from None

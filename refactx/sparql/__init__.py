@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     from refactx.sparql.constrained import SparqlGrammar, SparqlWriter, write_sparql
     from refactx.sparql.empty import explain_empty
     from refactx.sparql.labels import LabelError, Labelled, with_iris
-    from refactx.sparql.names import Names
     from refactx.sparql.results import written
     from refactx.sparql.walks import from_sparql
 
-__all__ = ["LabelError", "Labelled", "Names", "SparqlGrammar", "SparqlWriter", "explain_empty", "from_sparql"]
+__all__ = ["LabelError", "Labelled", "SparqlGrammar", "SparqlWriter", "explain_empty", "from_sparql"]
 __all__ += ["with_iris", "write_sparql", "written"]
 __getattr__ = lazy_exports(
     __name__,
@@ -25,7 +24,6 @@ __getattr__ = lazy_exports(
         "constrained": "SparqlGrammar SparqlWriter write_sparql",
         "empty": "explain_empty",
         "labels": "LabelError Labelled with_iris",
-        "names": "Names",
         "results": "written",
         "walks": "from_sparql",
     },

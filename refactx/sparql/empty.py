@@ -5,7 +5,6 @@ data. Patterns come first (triples, unions, VALUES, groups, subqueries), alone a
 MINUS) on rows that all patterns have; then what follows the patterns.
 """
 
-import difflib
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -13,11 +12,12 @@ from typing import NamedTuple
 
 from refactx.fact import visible
 from refactx.iris import id_of_term, id_within
+from refactx.linking.names import alike
 from refactx.sparql.engines import EngineError, QueryRefusedError, Result, SparqlEngine, SparqlSyntaxError
 from refactx.sparql.labels import Labelled
-from refactx.sparql.names import Names
 from refactx.sparql.syntax.parser import ParsedQuery, ParseError, parse
 from refactx.sparql.syntax.tree import Block, Element, Group, Nested, TriplePattern, groups_of, path_text
+from refactx.walks.facts import TreeFacts
 
 SECONDS = 10.0
 ASKED = 60
@@ -43,13 +43,15 @@ def is_empty(result: Result) -> bool:
     )
 
 
-def explain_empty(query: Labelled, engine: SparqlEngine, names: Names | None = None, seconds: float = SECONDS) -> str:
+def explain_empty(
+    query: Labelled, engine: SparqlEngine, facts: TreeFacts | None = None, seconds: float = SECONDS
+) -> str:
     """Return why a query without rows has none, as one line; it says so if that was not found.
 
-        explain_empty(with_iris("SELECT ?x { <Louisiana> <capital of> ?x }", names), engine, names)
+        explain_empty(with_iris("SELECT ?x { <Louisiana> <capital of> ?x }", facts), engine, facts)
         # "nothing matches `<Louisiana> <capital of> ?x`: the other way round it does"
 
-    `names`: of the index, for hints. Raises as `Index.children` does; failures of the engine end the search.
+    `facts`: of the index, for hints. Raises as `Index.children` does; failures of the engine end the search.
     """
     try:
         parsed = parse(query.tokens)
@@ -58,7 +60,7 @@ def explain_empty(query: Labelled, engine: SparqlEngine, names: Names | None = N
     where = parsed.query.where
     if where is None:
         return f"{NOT_FOUND}: the query has no patterns"
-    search = _ReasonSearch(query, parsed, engine, names, seconds)
+    search = _ReasonSearch(query, parsed, engine, facts, seconds)
     return search.reason(where) or f"{NOT_FOUND}: {search.end}"
 
 
@@ -81,9 +83,9 @@ class _ReasonSearch:
     """A search for the part of a query that has no rows."""
 
     def __init__(
-        self, query: Labelled, parsed: ParsedQuery, engine: SparqlEngine, names: Names | None, seconds: float
+        self, query: Labelled, parsed: ParsedQuery, engine: SparqlEngine, facts: TreeFacts | None, seconds: float
     ) -> None:
-        self._query, self._tree, self._engine, self._names = query, parsed.query, engine, names
+        self._query, self._tree, self._engine, self._facts = query, parsed.query, engine, facts
         self._end, self._left, self._refusal = time.monotonic() + seconds, ASKED, ""
         self._prologue = query.of((0, parsed.prologue.body))
 
@@ -176,13 +178,13 @@ class _ReasonSearch:
         is_plain_string = term.kind == "literal" and not term.language and not term.datatype
         if is_plain_string and self._asks(f"{subject} {path} {object_}@{_LANGUAGE} ."):
             return f"its text has a language there, write {object_}@{_LANGUAGE}"
-        if self._names is not None:
+        if self._facts is not None:
             for what, text in (("nothing", subject), ("nothing", object_), ("no property", path)):
-                if (id_ := _id_of(text)) is not None and id_ not in self._names.facts.names([id_]):
+                if (id_ := _id_of(text)) is not None and id_ not in self._facts.names([id_]):
                     return f"the index has {what} with the id {id_}"
         if triple.object.kind != "literal" and self._asks(f"{object_} {path} {subject} ."):
             return "the other way round it does"
-        return "" if self._names is None else _properties_of(subject, path, self._names)
+        return "" if self._facts is None else _properties_of(subject, path, self._facts)
 
 
 def _of(part: _GroupPart, query: Labelled) -> str:
@@ -204,30 +206,29 @@ def _id_of(text: str) -> str | None:
     return id_within(text[1:-1]) if text.startswith("<") else id_of_term(text)
 
 
-def _properties_of(subject: str, path: str, names: Names) -> str:
+def _properties_of(subject: str, path: str, facts: TreeFacts) -> str:
     """Return a hint with the properties that a subject has, those that are like a predicate first."""
-    name = _name_of(subject, names)
+    name = _name_of(subject, facts)
     if not name:
         return ""
-    own = names.facts.predicates(name)
-    described = names.facts.describe(list(own))
+    own = facts.predicates(name)
+    described = facts.describe(list(own))
     straight = [one for one in own if one in described and not described[one].inverse and described[one].id]
     if not straight:
         return f"<{name}> has no properties in the index"
-    meant = _name_of(path, names)
+    meant = _name_of(path, facts)
     if meant in straight:
         return ""
-    near = difflib.get_close_matches(meant, straight, NEAR, cutoff=0.5)
-    shown = near or sorted(straight, key=lambda one: -own[one])[:NEAR]
+    shown = alike(meant, straight, NEAR) or sorted(straight, key=lambda one: -own[one])[:NEAR]
     return (
         f"<{name}> has {', '.join(f'<{one}>' for one in shown)}{'' if len(straight) <= len(shown) else ' and others'}"
     )
 
 
-def _name_of(term: str, names: Names) -> str:
+def _name_of(term: str, facts: TreeFacts) -> str:
     """Return the name of what a term is; empty if it has none."""
     id_ = _id_of(term)
-    return "" if id_ is None else names.facts.names([id_]).get(id_, "")
+    return "" if id_ is None else facts.names([id_]).get(id_, "")
 
 
 def _least(parts: Iterable[_GroupPart], has_rows: Callable[[Sequence[_GroupPart]], bool | None]) -> list[_GroupPart]:

@@ -14,18 +14,18 @@ from itertools import islice
 from typing import NamedTuple
 
 from refactx.errors import InputError
-from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, written_part
+from refactx.fact import ALIAS_OF, DESCRIPTIONS, written_part
 from refactx.iris import ID, PREFIXES, entity_term, id_of_entity, id_of_property, property_term
+from refactx.linking.linker import AmbiguousNameError, LinkedName, Suggestion, did_you_mean
 from refactx.sparql.engines.checking import check_query, read_query
 from refactx.sparql.engines.engine import SparqlSyntaxError
-from refactx.sparql.names import Names
 from refactx.sparql.store.triples import own
 from refactx.sparql.syntax.parser import ParseError, cursor_of, parse, read_sparql
 from refactx.sparql.syntax.prologue import Prologue
 from refactx.sparql.syntax.tokens import Span, Token, line_and_column, text_of, tokens_of
 from refactx.sparql.syntax.tree import Path, QueryTree, Term, TriplePattern, Values, nodes, predicates_of
+from refactx.walks.facts import TreeFacts
 from refactx.walks.language import QueryError
-from refactx.walks.resolve import COMPARED, Resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,6 @@ def unknown_ids(texts: Iterable[str], known: Callable[[Collection[str]], Collect
     return [ids - existing for ids in found]
 
 
-CLEARLY = 2
-"""So many times the facts of the next one make an entity the one that a label means."""
-NEAR = 5
 _ID = re.compile(r"[QP][1-9]\d*", re.ASCII)
 _BESIDES = dict.fromkeys(DESCRIPTIONS, ("schema", "description", False)) | {ALIAS_OF: ("skos", "altLabel", True)}
 """Predicates of facts that are no property: prefix and name in RDF, and whether they read it backwards."""
@@ -95,7 +92,7 @@ class Labelled:
 
     tokens: tuple[Token, ...]
     texts: Mapping[int, str]
-    resolved: tuple[Resolved, ...] = ()
+    resolved: tuple[LinkedName, ...] = ()
 
     @property
     def sparql(self) -> str:
@@ -116,11 +113,11 @@ def has_labels(text: str) -> bool:
     return any(token.kind == "label" for token in tokens_of(text))
 
 
-def with_iris(text: str, names: Names, *, likeliest: bool = False) -> Labelled:
+def with_iris(text: str, facts: TreeFacts, *, likeliest: bool = False) -> Labelled:
     """Return a query with IRIs in place of labels. `likeliest`: a label of several entities means the first of these even
     if it has not clearly most facts.
 
-        with_iris("SELECT ?x { <Louisiana> <nickname> ?x }", Names(index)).sparql
+        with_iris("SELECT ?x { <Louisiana> <nickname> ?x }", TreeFacts(index)).sparql
         # "SELECT ?x { wd:Q1588 wdt:P1449 ?x }"
 
     Raises LabelError, with line, column and the nearest names, if a label has no meaning; SparqlSyntaxError or
@@ -138,15 +135,7 @@ def with_iris(text: str, names: Names, *, likeliest: bool = False) -> Labelled:
         raise SparqlSyntaxError(
             f"names in angle brackets are read in SPARQL 1.1 alone: line {line}, column {column} is beyond it"
         ) from None
-    return _Reader(text, tokens, parsed.query, parsed.prologue, names, likeliest).labelled()
-
-
-class _Candidate(NamedTuple):
-    """An entity that may be meant: whether it has facts with the predicate beside it, and how many facts in all."""
-
-    fits: bool
-    facts: int
-    name: str
+    return _LabelReader(text, tokens, parsed.query, parsed.prologue, facts, clearly=not likeliest).labelled()
 
 
 class _Property(NamedTuple):
@@ -157,15 +146,17 @@ class _Property(NamedTuple):
     inverse: bool
 
 
-class _Reader:
+class _LabelReader:
+    """The labels of a query with what they mean."""
+
     def __init__(
-        self, text: str, tokens: list[Token], query: QueryTree, prologue: Prologue, names: Names, likeliest: bool
+        self, text: str, tokens: list[Token], query: QueryTree, prologue: Prologue, facts: TreeFacts, *, clearly: bool
     ) -> None:
-        self._text, self._tokens, self._likeliest = text, tokens, likeliest
-        self._names, self._facts = names, names.facts
+        self._text, self._tokens, self._clearly = text, tokens, clearly
+        self._facts, self._linker = facts, facts.linker
         self._triples = [node for node in nodes(query) if isinstance(node, TriplePattern)]
         self._values = [node for node in nodes(query) if isinstance(node, Values)]
-        self._resolved: dict[str, Resolved] = {}
+        self._resolved: dict[str, LinkedName] = {}
         self._redeclared = prologue.declared.keys() & PREFIXES.keys()
 
     def labelled(self) -> Labelled:
@@ -206,26 +197,26 @@ class _Reader:
         if label in _BESIDES:
             prefix, local, inverse = _BESIDES[label]
             return _Property(label, self._iri(prefix, local), inverse)
-        name, among = self._names.property_called(label)
-        if name is not None:
-            if name != label:
-                self._resolved.setdefault(name, Resolved(label, name, among))
-            return self._known(name)
-        if label.startswith("P") and _ID.fullmatch(label):
+        is_id = label.startswith("P") and _ID.fullmatch(label) and not self._facts.describe([label])
+        if is_id:
             return _Property(None, self._iri("wdt", label), False)
-        if self._names.has_no_properties or self._is_own(at, label):
+        found = self._linker.predicate(label) or self._linker.predicate(label, self._subjects_of(at))
+        if found is not None:
+            if found.name != label:
+                self._resolved.setdefault(found.name, found)
+            return self._known(found.name)
+        if self._linker.has_no_properties:
             return self._known(label)
-        raise self._error(at, "is no property of the index", self._names.near_properties(label, NEAR))
+        raise self._error(at, "is no property of the index", self._linker.near_predicates(label))
 
-    def _is_own(self, at: int, label: str) -> bool:
-        """Return whether a predicate without an id is one of the subject before it."""
+    def _subjects_of(self, at: int) -> list[str]:
+        """Return the entities that the subject before a predicate may mean."""
         subjects = [
             written_part(self._tokens[triple.subject.span[0]].label)
             for triple in self._triples
             if triple.path.span[0] <= at < triple.path.span[1] and self._tokens[triple.subject.span[0]].kind == "label"
         ]
-        names = [name for subject in subjects for name in (subject, *self._namesakes(subject))]
-        return bool(names) and any(self._facts.counts(names[:COMPARED], label))
+        return [name for subject in subjects for name in (subject, *self._linker.namesakes(subject))]
 
     def _known(self, name: str) -> _Property:
         described = self._facts.describe([name]).get(name)
@@ -238,52 +229,20 @@ class _Reader:
 
     def _entity(self, at: int) -> str:
         label = written_part(self._tokens[at].label)
-        name = self._meant(at, label)
-        if name is None and _ID.fullmatch(label):
+        if _ID.fullmatch(label) and not self._linker.is_name(label):
             return self._iri("wd", label)
-        if name is None:
-            raise self._error(at, "is the name of nothing in the index", self._names.near_entities(label, NEAR))
-        id_ = self._facts.ids([name]).get(name)
+        try:
+            found = self._linker.entity(label, self._predicates_of(at), clearly=self._clearly, of_alias=True)
+        except AmbiguousNameError as error:
+            raise LabelError(f"{self._place(at)}: {error}") from None
+        if found is None:
+            raise self._error(at, "is the name of nothing in the index", self._linker.suggestions(label))
+        if found.name != label or found.among > 1:
+            self._resolved.setdefault(found.name, found)
+        id_ = self._facts.ids([found.name]).get(found.name)
         if id_ is None:
-            return f"<{own(name).value}>"
+            return f"<{own(found.name).value}>"
         return self._iri("wd", id_) if _ID.fullmatch(id_) else entity_term(id_)
-
-    def _meant(self, at: int, label: str) -> str | None:
-        """Return the name of the entity that a label means; None if there is none."""
-        predicates = self._predicates_of(at)
-        exact = bool(self._facts.ids([label]) or self._facts.predicates(label))
-        if label.endswith(ALIAS):  # the subject of facts that lead to its entities
-            exact, names = False, self._facts.aliased(label.removesuffix(ALIAS))
-        else:
-            names = list(dict.fromkeys([*([label] if exact else []), *self._namesakes(label)]))
-        if exact and (not predicates or self._candidate(label, predicates).fits):
-            if len(names) > 1:
-                self._resolved.setdefault(label, Resolved(label, label, len(names)))
-            return label
-        found = sorted((self._candidate(name, predicates) for name in names[:COMPARED]), reverse=True)
-        if not found:
-            return None
-        best, rest = found[0], found[1:]
-        is_clear = not rest or rest[0].fits != best.fits or best.facts >= CLEARLY * max(rest[0].facts, 1)
-        if not is_clear and (exact or not self._likeliest):
-            if exact:
-                return label
-            shown = ", ".join(f"<{one.name}> ({one.facts:,} facts)" for one in found[:NEAR])
-            raise self._error(at, f"is the label or alias of several entities: write one of {shown}")
-        if best.name != label:
-            self._resolved.setdefault(best.name, Resolved(label, best.name, len(names)))
-        return best.name
-
-    def _namesakes(self, label: str) -> list[str]:
-        for text in dict.fromkeys((label, f"{label[:1].swapcase()}{label[1:]}")):
-            is_name = text != label and bool(self._facts.ids([text]))
-            if found := [*([text] if is_name else []), *self._facts.labelled(text), *self._facts.aliased(text)]:
-                return found
-        return []
-
-    def _candidate(self, name: str, predicates: Sequence[str]) -> _Candidate:
-        fits = all(self._facts.counts([name], predicate)[0] > 0 for predicate in predicates)
-        return _Candidate(fits, sum(self._facts.predicates(name).values()), name)
 
     def _predicates_of(self, at: int) -> list[str]:
         """Return the predicates of which the entity of a token should have facts."""
@@ -335,11 +294,12 @@ class _Reader:
     def _iri(self, prefix: str, local: str) -> str:
         return f"<{PREFIXES[prefix]}{local}>" if prefix in self._redeclared else f"{prefix}:{local}"
 
-    def _error(self, at: int, what: str, near: Sequence[str] = ()) -> LabelError:
-        token = self._tokens[at]
-        line, column = line_and_column(self._text, token.start)
-        proposed = f": did you mean {', '.join(f'<{name}>' for name in near)}?" if near else ""
-        return LabelError(f"line {line}, column {column}: {token.text} {what}{proposed}")
+    def _place(self, at: int) -> str:
+        line, column = line_and_column(self._text, self._tokens[at].start)
+        return f"line {line}, column {column}"
+
+    def _error(self, at: int, what: str, near: Sequence[Suggestion] = ()) -> LabelError:
+        return LabelError(f"{self._place(at)}: {self._tokens[at].text} {what}{did_you_mean(near)}")
 
 
 MOST = 30
@@ -348,10 +308,10 @@ SAMPLE = 20
 """The most entities that stand for a variable."""
 
 
-def completions(typed: str, names: Names) -> list[str]:
+def completions(typed: str, facts: TreeFacts) -> list[str]:
     """Return completions of what follows the last `<` of a query, with the closing bracket.
 
-        completions("SELECT ?x { <Louisiana> <nick", names)  # ["nickname>"]
+        completions("SELECT ?x { <Louisiana> <nick", facts)  # ["nickname>"]
 
     A predicate is one that the subject has, or one of the index if the subject is not known. Raises as `Index.children`
     does.
@@ -359,15 +319,15 @@ def completions(typed: str, names: Names) -> list[str]:
     before, opened, begun = typed.rpartition("<")
     if not opened or ">" in begun:
         return []
-    found = _FollowingNames(tokens_of(before), names).following(begun)
+    found = _FollowingNames(tokens_of(before), facts).following(begun)
     return list(dict.fromkeys(f"{name}>" for name in found if name.startswith(begun)))[:MOST]
 
 
 class _FollowingNames:
     """The names that may follow the tokens of a query."""
 
-    def __init__(self, tokens: list[Token], names: Names) -> None:
-        self._tokens, self._names, self._facts = tokens, names, names.facts
+    def __init__(self, tokens: list[Token], facts: TreeFacts) -> None:
+        self._tokens, self._facts, self._linker = tokens, facts, facts.linker
         self._cursor = cursor_of(tokens)
 
     def following(self, begun: str) -> Iterable[str]:
@@ -377,13 +337,13 @@ class _FollowingNames:
             subjects = [] if cursor.subject is None or not is_first else self._members(cursor.subject)
             if found := self._predicates(subjects):
                 return found
-            return self._names.properties_beginning(begun)
+            return self._linker.predicates_beginning(begun)
         if cursor.wants == "object" and cursor.subject is not None:
             predicate = self._label(cursor.path)
             found = self._objects(self._members(cursor.subject), predicate) if predicate else []
             if found:
                 return found
-        return self._names.entities_beginning(begun, MOST)
+        return self._linker.entities_beginning(begun, MOST)
 
     @property
     def _last(self) -> str:
@@ -397,7 +357,7 @@ class _FollowingNames:
         if (label := self._label(term)) is not None:
             if self._facts.predicates(label):
                 return [label]
-            return [*self._facts.labelled(label), *self._facts.aliased(label)][:SAMPLE]
+            return self._linker.namesakes(label)[:SAMPLE]
         if term.kind == "variable":
             for triple in self._cursor.triples:
                 predicate = self._label(triple.path)

@@ -14,9 +14,9 @@ from pyoxigraph import BlankNode, NamedNode, Triple
 from pyoxigraph import Literal as RdfLiteral
 
 from refactx.iris import entity_term, id_of_entity
+from refactx.linking.names import bare_name
 from refactx.sparql.engines import EngineError, QueryRefusedError, Result, Rows, SparqlEngine, SparqlSyntaxError, Term
 from refactx.sparql.store.triples import name_of_own
-from refactx.walks.values import bare_name
 
 Format = Literal["csv", "tsv", "json"]
 

@@ -10,7 +10,7 @@ from refactx.lazy import lazy_exports
 from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.evaluate import Result, evaluate_walk
 from refactx.walks.language import Hop, OrderBy, Query, QueryError, WalkFilter, read_line, write_line
-from refactx.walks.resolve import Resolved, find_entity, resolve
+from refactx.walks.resolve import resolve
 from refactx.walks.sets import WalkLimits
 from refactx.walks.sparql_text import to_sparql
 
@@ -25,11 +25,10 @@ __all__ = [
     "Query",
     "QueryError",
     "QueryGrammar",
-    "Resolved",
     "Result",
     "WalkLimits",
 ]
-__all__ += ["TreeFacts", "WalkFilter", "answer_query", "evaluate_walk", "find_entity", "read_line"]
+__all__ += ["TreeFacts", "WalkFilter", "answer_query", "evaluate_walk", "read_line"]
 __all__ += ["resolve", "to_sparql", "write_line"]
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(__name__, {"decoding": "QueryGrammar", "facts": "TreeFacts"})

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from refactx.fact import Link, LinkedFact
+from refactx.linking.names import bare_name
 from refactx.walks.evaluate import DEFAULT_LIMITS, Result, evaluate_walk
 from refactx.walks.language import FactSet, Query, QueryError, write_line
 from refactx.walks.sets import WalkLimits
 from refactx.walks.sparql_text import to_sparql
-from refactx.walks.values import bare_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

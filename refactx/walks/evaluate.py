@@ -10,13 +10,14 @@ As in SPARQL with ORDER BY, members without such facts are left out, and of seve
 Members that are equal are in the order of their names.
 """
 
-import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, Protocol, runtime_checkable
 
+from refactx.linking.linker import Linker, did_you_mean
+from refactx.linking.names import alike
 from refactx.walks.language import FactSet, Hop, OrderBy, Query, QueryError, ValueKind, WalkFilter
 from refactx.walks.sets import LITERALS, Budget, Members, Trail, Triple, WalkLimits, Walks, facts_of, read_base
 from refactx.walks.values import Comparison, order_of, sort_key
@@ -106,11 +107,12 @@ class CompiledFilter:
 
 
 @runtime_checkable
-class NearNames(Protocol):
-    """A set of facts that finds names like another."""
+class LinkedFactSet(Protocol):
+    """A set of facts that finds what names are like."""
 
-    def near(self, name: str, most: int = NEAR) -> Sequence[str]:
-        """Return names of entities with facts that are like a name, the most similar first."""
+    @property
+    def linker(self) -> Linker:
+        """What names mean in the index."""
         ...
 
 
@@ -118,8 +120,8 @@ def check_start(facts: FactSet, start: str) -> None:
     """Raise QueryError, with names that are near, if a name is neither an entity's nor the subject of a fact."""
     if facts.predicates(start) or facts.ids([start]):
         return
-    near = facts.near(start, NEAR) if isinstance(facts, NearNames) else ()
-    raise QueryError(f"no fact begins with <{start}>{_proposed(near)}")
+    near = facts.linker.suggestions(start, NEAR) if isinstance(facts, LinkedFactSet) else ()
+    raise QueryError(f"no fact begins with <{start}>{did_you_mean(near)}")
 
 
 def check_predicate(walks: Walks, predicate: str, members: Sequence[str], *, must_have: bool) -> None:
@@ -135,9 +137,9 @@ def check_predicate(walks: Walks, predicate: str, members: Sequence[str], *, mus
     whose = f"<{members[0]}>" + (f" and the {len(members) - 1:,} others" if len(members) > 1 else "")
     if is_known:
         raise QueryError(
-            f"no fact of {whose} has the predicate <{predicate}>{_proposed(_near(walks, predicate, members))}"
+            f"no fact of {whose} has the predicate <{predicate}>{did_you_mean(_near(walks, predicate, members))}"
         )
-    hint, command = _proposed(_near(walks, predicate, members)), ""
+    hint, command = did_you_mean(_near(walks, predicate, members)), ""
     own = walks.facts.describe(list(walks.facts.predicates(members[0])))
     reads_backwards = predicate.endswith((" of", " by", "(inverse)")) or predicate.startswith("has ")
     if reads_backwards and own and not any(described.inverse for described in own.values()):
@@ -151,13 +153,7 @@ def _near(walks: Walks, predicate: str, members: Sequence[str]) -> list[str]:
     for member in members[:NEAR]:
         for name, count in walks.facts.predicates(member).items():
             own[name] = own.get(name, 0) + count
-    folded = {name.casefold(): name for name in own}
-    close = difflib.get_close_matches(predicate.casefold(), folded, NEAR, cutoff=0.5)
-    return [folded[one] for one in close] or sorted(own, key=lambda name: -own[name])[:NEAR]
-
-
-def _proposed(names: Sequence[str]) -> str:
-    return f": did you mean {', '.join(f'<{name}>' for name in names)}?" if names else ""
+    return alike(predicate, own, NEAR) or sorted(own, key=lambda name: -own[name])[:NEAR]
 
 
 @dataclass(frozen=True, slots=True)

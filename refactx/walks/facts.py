@@ -9,7 +9,7 @@ of its parts one after another, and the first token with a closing bracket ends 
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from heapq import merge
 from itertools import groupby, islice
 from typing import TypeVar, get_args
@@ -17,15 +17,15 @@ from typing import TypeVar, get_args
 import numpy as np
 
 from refactx.decoding.names import Units
-from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Link, split_fact, unit, verbalise
+from refactx.fact import ALIAS_OF, DESCRIPTIONS, Link, split_fact, unit, verbalise
 from refactx.index.index import Index, completions, token_sequences
 from refactx.index.names import Named
+from refactx.linking.linker import Linker
 from refactx.tree.bulk import contained, read_ahead, surviving
 from refactx.tree.codes import offsets_of
 from refactx.tree.stored import StoredTree
 from refactx.tree.tree import Path
 from refactx.walks.language import Predicate, ValueKind
-from refactx.walks.values import most_like, significant_words
 
 Segments = Sequence[tuple[int, StoredTree]]
 FEW = 1024
@@ -282,36 +282,10 @@ class TreeFacts:
         is_own = self.base is not None and id_.startswith((f"{self.base}entity/", f"{self.base}prop/direct/"))
         return id_.rpartition("/")[2] if is_own else id_
 
-    def near(self, name: str, most: int = 5) -> list[str]:
-        """Return names of entities with facts that are like a name (`most_like`); an alias stands for its entities.
-
-        In a large index, these are names that begin as the name or one of its words does.
-        """
-        texts = [name, *(name[: len(name) * part // 4] for part in (3, 2, 1)), *significant_words(name)]
-        begins = dict.fromkeys(
-            f"{text[:1].swapcase() if other else text[:1]}{text[1:]}" for text in texts for other in (0, 1)
-        )
-        found = self._like(name, [f"<{text}" for text in begins if len(text) >= 2], NEAR_NAMES, most)
-        if not found and self.size <= COMPARED_WHOLE:
-            found = self._like(name, ["<"], COMMON_NAMES, most)
-        aliases = [one for one in found if one.endswith(ALIAS)]
-        meant: dict[str, list[str]] = {}
-        for alias, entity in self.objects(aliases, ALIAS_OF):
-            meant.setdefault(alias, []).append(entity)
-        return list(dict.fromkeys(entity for one in found for entity in meant.get(one, [one])))[:most]
-
-    def _like(self, name: str, prefixes: Sequence[str], limit: int, most: int) -> list[str]:
-        found = (self._index.complete(prefix, limit) for prefix in prefixes)
-        return most_like(name, dict.fromkeys(text[1:-1] for texts in found for text, _ in texts), most)
-
-    def labelled(self, label: str) -> list[str]:
-        """Return names of entities with facts that are a label and a description, those with most facts first."""
-        names = (text[1:-1] for text, _ in self._index.complete(f"<{label} (", NEAR_NAMES))
-        return [name for name in names if name.endswith(")") and not name.endswith(ALIAS)]
-
-    def aliased(self, alias: str) -> list[str]:
-        """Return names of entities that have an alias."""
-        return [entity for _, entity in self.objects([f"{alias}{ALIAS}"], ALIAS_OF)]
+    @cached_property
+    def linker(self) -> Linker:
+        """What names mean in the index, as people write them."""
+        return Linker(self._index, self)
 
     # --- The tree
 

@@ -18,9 +18,9 @@ from pyoxigraph import Literal
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.iris import OWN_PREFIXES, WIKIDATA, entity_term, property_term
+from refactx.linking.names import bare_name
 from refactx.walks.language import FactSet, Hop, Query, QueryError, ValueKind, WalkFilter
 from refactx.walks.sparql_values import comparison, is_value
-from refactx.walks.values import bare_name
 
 
 def to_sparql(query: Query, facts: FactSet, *, with_labels: bool = False, language: str = "en") -> str:

@@ -12,13 +12,12 @@ quantity. So has text that is sorted, or compared by *over* or *under*: a graph 
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from difflib import SequenceMatcher, get_close_matches
 from typing import Literal
 
+from refactx.linking.names import bare_name
 from refactx.walks.language import Operator, QueryError, ValueKind
 
 Day = tuple[int, int, int]
@@ -111,55 +110,6 @@ def parse_coordinates(text: str) -> Coordinates | None:
     north, east = Decimal(match[1]), Decimal(match[3])
     globe = (match[5] or "").casefold()
     return Coordinates(-north if match[2] == "S" else north, -east if match[4] == "W" else east, globe)
-
-
-def bare_name(name: str) -> str:
-    """Return a name without its description in parentheses.
-
-    >>> bare_name("Danny Boyle (English film director)"), bare_name("(500) Days of Summer")
-    ('Danny Boyle', '(500) Days of Summer')
-    """
-    begins = name.find(" (")
-    return name[:begins] if begins > 0 and name.endswith(")") else name
-
-
-def significant_words(name: str) -> list[str]:
-    """Return the words of a name without its description by which names are alike: those of three letters or digits and more.
-
-    >>> significant_words("The Lord of the Rings (film)")
-    ['Lord', 'Rings']
-    """
-    words = re.findall(r"\w{3,}", bare_name(name))
-    return [word for word in words if word.casefold() not in _LITTLE_WORDS]
-
-
-def most_like(name: str, others: Iterable[str], most: int) -> list[str]:
-    """Return those of other names that are like a name, without regard to case or descriptions, the most alike first.
-
-    They begin with it, share words with it, letter by letter or nearly, or have nearly the same letters.
-
-    >>> most_like("danny boyle", ["dancer", "Boyle (town)", "Danny Boile (director)", "Boyle, Danny"], 3)
-    ['Danny Boile (director)', 'Boyle, Danny', 'Boyle (town)']
-    """
-    wanted, of_word = bare_name(name).casefold(), dict[str, list[str]]()
-    names = {other: bare_name(other).casefold() for other in others}
-    for other, text in names.items():
-        for word in significant_words(text):
-            of_word.setdefault(word, []).append(other)
-    words, shared = significant_words(wanted), Counter[str]()
-    for word in words:
-        near = dict.fromkeys((word, *get_close_matches(word, of_word, 3, _LIKE))) if len(word) > 3 else (word,)
-        shared.update({other: len(word) for one in near for other in of_word.get(one, ())})
-    letters = {names[other] for other in names if names[other].startswith(wanted)}
-    letters.update(get_close_matches(wanted, set(names.values()), most, _LIKE))
-    alike = [other for other in names if other in shared or names[other] in letters]
-    matcher = SequenceMatcher(b=wanted)
-
-    def likeness(other: str) -> float:
-        matcher.set_seq1(names[other])
-        return shared[other] / max(1, sum(map(len, words))) + matcher.ratio()
-
-    return sorted(alike, key=likeness, reverse=True)[:most]
 
 
 class Comparison:

@@ -12,15 +12,15 @@ from support.sparql.small_graph import EVERY, Queries, ingest_graph
 from refactx.sparql.empty import NOT_FOUND, explain_empty, is_empty
 from refactx.sparql.engines import EngineError, Result, SparqlEngine, StoreEngine, TreeEngine, open_engine
 from refactx.sparql.labels import with_iris
-from refactx.sparql.names import Names
 from refactx.sparql.store import build_store, open_store
+from refactx.walks import TreeFacts
 
 
 @pytest.fixture(scope="module")
-def opened(stored: LivingIndex) -> Iterator[tuple[SparqlEngine, Names]]:
+def opened(stored: LivingIndex) -> Iterator[tuple[SparqlEngine, TreeFacts]]:
     with stored.open() as index:
         engine = open_engine(index, "store")
-        yield engine, Names(index)
+        yield engine, TreeFacts(index)
         engine.close()
 
 
@@ -56,7 +56,7 @@ def opened(stored: LivingIndex) -> Iterator[tuple[SparqlEngine, Names]]:
         ("ASK { <Bob> <child> <Dan> }", "nothing matches `<Bob> <child> <Dan>`"),
     ],
 )  # fmt: skip
-def test_the_reason(opened: tuple[SparqlEngine, Names], query: str, reason: str) -> None:
+def test_the_reason(opened: tuple[SparqlEngine, TreeFacts], query: str, reason: str) -> None:
     engine, names = opened
     labelled = with_iris(query, names)
     assert is_empty(engine.run(labelled.sparql))
@@ -71,14 +71,14 @@ def test_the_reason(opened: tuple[SparqlEngine, Names], query: str, reason: str)
         ("SELECT ?x { ?x ^(<spouse>) <Bob> . ?x <child> <Bob> }", "not together: `?x ^<spouse> <Bob>`"),
     ],
 )
-def test_a_reason_or_that_none_was_found(opened: tuple[SparqlEngine, Names], query: str, reason: str) -> None:
+def test_a_reason_or_that_none_was_found(opened: tuple[SparqlEngine, TreeFacts], query: str, reason: str) -> None:
     engine, names = opened
     labelled = with_iris(query, names)
     assert is_empty(engine.run(labelled.sparql))
     assert reason in explain_empty(labelled, engine, names)
 
 
-def test_the_tree_explains_what_it_can(opened: tuple[SparqlEngine, Names], stored: LivingIndex) -> None:
+def test_the_tree_explains_what_it_can(opened: tuple[SparqlEngine, TreeFacts], stored: LivingIndex) -> None:
     _, names = opened
     with stored.open() as index:
         query = with_iris("SELECT ?x { <Bob> <child> ?x }", names)
@@ -106,7 +106,7 @@ class Failing:
         """Do nothing."""
 
 
-def test_an_engine_that_fails_gives_no_wrong_reason(opened: tuple[SparqlEngine, Names]) -> None:
+def test_an_engine_that_fails_gives_no_wrong_reason(opened: tuple[SparqlEngine, TreeFacts]) -> None:
     engine, names = opened
     query = with_iris("SELECT ?x { <Ann> <child> ?x . ?x <day> ?d . ?x <size> ?n FILTER(?n > 3) }", names)
     reasons = {explain_empty(query, Failing(engine, answers), names) for answers in range(15)}
@@ -124,7 +124,7 @@ def test_what_is_blamed_has_no_rows(seed: int, db_url: str, tmp_path: Path) -> N
     with living.open() as index:
         build_store(index)
         with open_store(index) as store:
-            engine, names = StoreEngine(store.oxigraph), Names(index)
+            engine, names = StoreEngine(store.oxigraph), TreeFacts(index)
             for _ in range(150):
                 query = queries.query()
                 if not is_empty(engine.run(query)):

@@ -6,13 +6,13 @@ import pytest
 from support.ingest.living_index import LivingIndex
 
 from refactx.sparql.labels import LabelError, Labelled, completions, with_iris
-from refactx.sparql.names import Names
+from refactx.walks import TreeFacts
 
 
 @pytest.fixture(scope="module")
-def names(people: LivingIndex) -> Iterator[Names]:
+def names(people: LivingIndex) -> Iterator[TreeFacts]:
     with people.open() as index:
-        yield Names(index)
+        yield TreeFacts(index)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def names(people: LivingIndex) -> Iterator[Names]:
         ("ASK { <http://a> <urn:b> '<Bob>' }", "ASK { <http://a> <urn:b> '<Bob>' }"),
     ],
 )  # fmt: skip
-def test_what_labels_become(names: Names, text: str, sparql: str | None) -> None:
+def test_what_labels_become(names: TreeFacts, text: str, sparql: str | None) -> None:
     if sparql is None:
         with pytest.raises(
             LabelError, match=r"<Ann> is the label or alias of several entities: write one of <Ann \(a poet"
@@ -52,13 +52,13 @@ def test_what_labels_become(names: Names, text: str, sparql: str | None) -> None
         assert with_iris(text, names).sparql == sparql
 
 
-def test_the_likeliest_of_several_entities_is_one_of_those_that_the_error_names(names: Names) -> None:
+def test_the_likeliest_of_several_entities_is_one_of_those_that_the_error_names(names: TreeFacts) -> None:
     text = "ASK { VALUES ?p { <child> <spouse> } <Ann> ?p ?x }"
     sparql = with_iris(text, names, likeliest=True).sparql
     assert sparql in (f"ASK {{ VALUES ?p {{ wdt:P3 wdt:P4 }} {entity} ?p ?x }}" for entity in ("wd:Q1", "wd:Q2"))
 
 
-def test_what_is_taken_as_something_else_is_said(names: Names) -> None:
+def test_what_is_taken_as_something_else_is_said(names: TreeFacts) -> None:
     found = with_iris("ASK { <Ann> <child> <Bob> . <Evi> <Spouse> <Dan> }", names)
     taken = {one.label: (one.name, one.among) for one in found.resolved}
     assert taken == {"Ann": ("Ann (a poet)", 2), "Evi": ("Eve", 1), "Spouse": ("spouse", 1)}
@@ -74,13 +74,13 @@ def test_what_is_taken_as_something_else_is_said(names: Names) -> None:
         ("ASK { ?x <spouse> <Zzz> }", "line 1, column 19: <Zzz> is the name of nothing in the index"),
     ],
 )  # fmt: skip
-def test_what_means_nothing(names: Names, text: str, error: str) -> None:
+def test_what_means_nothing(names: TreeFacts, text: str, error: str) -> None:
     with pytest.raises(LabelError) as caught:
         with_iris(text, names)
     assert error in str(caught.value)
 
 
-def test_texts_outside_of_labels_stay(names: Names) -> None:
+def test_texts_outside_of_labels_stay(names: TreeFacts) -> None:
     text = "# <Bob>\nASK {\t<Bob>   <spouse> ?x }  # end"
     assert with_iris(text, names).sparql == text[:14] + text[14:].replace("<Bob>", "wd:Q3").replace(
         "<spouse>", "wdt:P4"
@@ -107,7 +107,7 @@ def test_texts_outside_of_labels_stay(names: Names) -> None:
         ("SEL", set()),
     ],
 )
-def test_what_may_follow(names: Names, typed: str, expected: set[str]) -> None:
+def test_what_may_follow(names: TreeFacts, typed: str, expected: set[str]) -> None:
     assert expected <= set(completions(typed, names))
     if typed.endswith(("<ch", "<s", "<", "<D", "<Da", "<d", "}", "SEL")):
         assert set(completions(typed, names)) == expected

@@ -19,7 +19,7 @@ from refactx.fact import Link
 from refactx.index.index import Index
 from refactx.ingest.selection import Selection, TableOptions
 from refactx.iris import entity_term
-from refactx.sparql import Names, with_iris
+from refactx.sparql import with_iris
 from refactx.sparql.engines import open_engine
 from refactx.sparql.labels import LabelError, ids_of
 from refactx.sparql.packs import make_writer
@@ -224,9 +224,9 @@ def test_placeholders_admit_no_other_ids(index: Index, more: str) -> None:
 
 
 def test_properties_are_known_for_hints_and_completions(index: Index) -> None:
-    names = Names(index)
-    assert not names.has_no_properties
-    assert "capital" in names.properties_beginning("cap")
+    names = TreeFacts(index)
+    assert not names.linker.has_no_properties
+    assert "capital" in names.linker.predicates_beginning("cap")
     with pytest.raises(LabelError, match="<capitol> is no property of the index: did you mean <capital>"):
         with_iris("SELECT ?x { <Peru> <capitol> ?x }", names)
 

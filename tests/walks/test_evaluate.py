@@ -172,12 +172,12 @@ def test_unknown_names_come_with_those_of_the_index_that_are_near() -> None:
     facts = TreeFacts(RowsIndex([(1, claims)]))
     with pytest.raises(QueryError, match=r"with <Danny Boile>: did you mean <Danny Boyle \(director\)>"):
         answer("list <Danny Boile> <p>", facts)
-    with pytest.raises(QueryError, match=r"with <Danny>: did you mean <Dan>"):
+    with pytest.raises(QueryError, match=r"with <Danny>: did you mean <Danny> \(alias of <Dan>\)"):
         answer("list <Danny> <p>", facts)
     for name in ("Boyle, Danny", "danny", "Danni Boyle", "boyle the director", "Banny Boyle"):
-        assert facts.near(name)[0] in ("Danny Boyle (director)", "Dan"), name
+        assert facts.linker.suggestions(name)[0].name in ("Danny Boyle (director)", "Dan"), name
     for name in ("dancer", "Dandelion Boil", "the", "?", "x" * 300):
-        assert facts.near(name) == [], name
+        assert facts.linker.suggestions(name) == [], name
     with pytest.raises(QueryError, match="no inverse facts"):
         answer("list <Dan> <starred in by>", facts)
 

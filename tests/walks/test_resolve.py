@@ -3,9 +3,10 @@
 import pytest
 from support.query.memory_index import RowsIndex
 
+from refactx.linking import LinkedName
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import is_line, read_line, write_line
-from refactx.walks.resolve import Resolved, resolve
+from refactx.walks.resolve import resolve
 
 GRAPH = frozenset(
     [
@@ -38,7 +39,7 @@ GRAPH = frozenset(
 )
 
 
-def resolved(text: str) -> tuple[str, tuple[Resolved, ...]]:
+def resolved(text: str) -> tuple[str, tuple[LinkedName, ...]]:
     query, replaced = resolve(read_line(text), TreeFacts(RowsIndex([(1, GRAPH)])))
     return write_line(query), replaced
 
@@ -57,7 +58,7 @@ def resolved(text: str) -> tuple[str, tuple[Resolved, ...]]:
         ("list <Bo> <q>", "list <Bo (b)> <q>"),  # it has none, and another entity of the name has
         ("list <Bo> <x>", "list <Bo> <x>"),  # nobody has
         ("list <Bob> <n>", "list <Bob (b)> <n>"),  # an alias of others with fewer facts
-        ("list <Bob> <q>", "list <Bob (b)> <q>"),  # also if only these fit
+        ("list <Bob> <q>", "list <Lou (song)> <q>"),  # of these the one that has q, if nothing else has
         ("list <Nobody> <p>", "list <Nobody> <p>"),
         ("list <LOU> <p>", "list <Lou (state)> <p>"),  # in any case
         ("list <body part> <p>", "list <body_part> <p>"),  # as lists of edges have names
@@ -79,7 +80,7 @@ def test_the_names_of_a_query(written: str, meant: str) -> None:
 
 def test_what_was_replaced_is_reported() -> None:
     _, replaced = resolved("ask <Lou> <p> <Ann>")
-    assert replaced == (Resolved("Lou", "Lou (state)", 2), Resolved("Ann", "Ann (x)", 3))
+    assert replaced == (LinkedName("Lou", "Lou (state)", 2), LinkedName("Ann", "Ann (x)", 3))
     assert resolved("list <Bo> <p>")[1] == ()
 
 

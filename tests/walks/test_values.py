@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refactx.linking.names import bare_name
 from refactx.walks.language import OPERATORS, QueryError, ValueKind
-from refactx.walks.values import (
-    Comparison,
-    Coordinates,
-    bare_name,
-    order_of,
-    parse_coordinates,
-    parse_quantity,
-    sort_key,
-)
+from refactx.walks.values import Comparison, Coordinates, order_of, parse_coordinates, parse_quantity, sort_key
 
 YEARS = st.integers(1, 3000) | st.integers(1, 10**11)
 MONTHS, DAYS = st.integers(1, 12), st.integers(1, 31)

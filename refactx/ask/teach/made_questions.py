@@ -34,10 +34,11 @@ from refactx.english import HAS_INSTANCE, INSTANCE_OF, OF_ROWS, Relation
 from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, split_fact
 from refactx.index.index import Index
+from refactx.linking.names import bare_name
 from refactx.walks import TreeFacts
 from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.language import Hop, OrderBy, Predicate, Query, QueryError, WalkFilter, write_line
-from refactx.walks.values import bare_name, parse_quantity
+from refactx.walks.values import parse_quantity
 
 KINDS = ("single", "multi", "count", "ask", "superlative", "comparison", "unanswerable")
 MOST_ANSWERS = 12

@@ -15,10 +15,10 @@ from pyoxigraph import Literal
 from refactx.english import plural
 from refactx.errors import InputError
 from refactx.fact import clean_part
+from refactx.linking.names import unaccented
 from refactx.sparql.engines import SparqlEngine
 from refactx.sparql.packs.pack import Pack, PackExample, load_pack
 from refactx.sparql.packs.prompt import with_prefixes
-from refactx.sparql.packs.retrieval import fold
 from refactx.sparql.packs.rules import shorten
 from refactx.sparql.packs.survey import (
     DEFAULT,
@@ -65,7 +65,7 @@ def label_of(term: FoundTerm, language: str) -> str:
 
 def class_pattern(one: FoundTerm) -> str:
     """Return the name of the pattern of questions about instances of a class."""
-    return "ABOUT_" + "".join(c if c.isalnum() else "_" for c in fold(label_of(one, "en"))).upper()
+    return "ABOUT_" + "".join(c if c.isalnum() else "_" for c in unaccented(label_of(one, "en"))).upper()
 
 
 class _PackMaker:
@@ -270,7 +270,7 @@ def _patterns(survey: Survey, languages: Sequence[str]) -> str:
         lines = ["[[pattern]]", f"name = {_text(name)}", f"about = {about}", "weight = 0.8", "[pattern.words]"]
         for language in languages:
             noun = " ".join(
-                re.sub(r"\*|\.{3}", " ", fold(label_of(one, language))).split()
+                re.sub(r"\*|\.{3}", " ", unaccented(label_of(one, language))).split()
             )  # patterns have signs for more
             stem = f"{noun[:-1]}*" if len(noun) > 3 and noun[-2] != " " else noun
             words = dict.fromkeys([noun, plural(noun)] if language == "en" else [stem])

@@ -4,7 +4,6 @@ import hashlib
 import math
 import os
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from platformdirs import user_cache_path
 
 from refactx.errors import InputError
 from refactx.lazy import require
+from refactx.linking.names import unaccented
 from refactx.sparql.packs.pack import GAP, Pack, PackExample, QuestionPattern
 from refactx.sparql.placeholders.entry import Encoder
 
@@ -38,22 +38,13 @@ _STEM = 6
 """Words are compared by so many letters, which is a stem in Italian as in English."""
 
 
-def fold(text: str) -> str:
-    """Return a text in lower case without accents, in which words are looked for.
-
-    >>> fold("Polarità")
-    'polarita'
-    """
-    return "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
-
-
 def compile_words(words: Iterable[str]) -> "re.Pattern[str] | None":
     """Return an expression that finds each of some words in folded text; None without words.
 
     `*` at the end or the beginning of a word stands for letters, `...` between words for at most three of them, and `^`
     before the first word for the beginning of the text.
 
-    >>> found = compile_words(["sinonim*", "how many ... senses"]).finditer(fold("How many different senses, e sinonimi?"))
+    >>> found = compile_words(["sinonim*", "how many ... senses"]).finditer("how many different senses, e sinonimi?")
     >>> [match[0] for match in found]
     ['how many different senses', 'sinonimi']
     """
@@ -62,7 +53,7 @@ def compile_words(words: Iterable[str]) -> "re.Pattern[str] | None":
 
 
 def _part(word: str) -> str:
-    word = fold(word)
+    word = unaccented(word)
     found, start = "", r"^\W*" if word.startswith("^") else ""
     for piece in word.removeprefix("^").split():
         if piece == GAP:
@@ -166,7 +157,7 @@ class PatternDetector:
 
     def explain(self, question: str) -> tuple[Detected, ...]:
         """Return the patterns of a question with what they were detected by, the best first."""
-        text = fold(without_quoted(question))
+        text = unaccented(without_quoted(question))
         near, found = self._near(question), dict[str, Detected]()
         for wording in self._wordings:
             name, (words, which) = wording.pattern.name, _by_words(wording, text)
@@ -259,7 +250,7 @@ def tokens_of(question: str) -> list[str]:
     >>> tokens_of("Quali sono gli iponimi?")
     ['quali', 'sono', 'gli', 'iponim']
     """
-    return [word[:_STEM] for word in re.findall(r"\w+", fold(question))]
+    return [word[:_STEM] for word in re.findall(r"\w+", unaccented(question))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from refactx.fact import counted
 from refactx.iris import id_of_property
+from refactx.linking.names import unaccented
 from refactx.sparql.engines import (
     EngineError,
     EngineTimeoutError,
@@ -24,7 +25,7 @@ from refactx.sparql.engines import (
 from refactx.sparql.engines.checking import check_query, read_query, view_query
 from refactx.sparql.engines.engine import within
 from refactx.sparql.packs.pack import Pack, PackExample
-from refactx.sparql.packs.retrieval import PatternDetector, fold
+from refactx.sparql.packs.retrieval import PatternDetector
 from refactx.sparql.packs.rules import PackNames, Types
 from refactx.sparql.packs.survey import words_of
 from refactx.sparql.results import LABELS, OTHER_NAMES, names_at, things_called
@@ -465,7 +466,7 @@ class QuestionCheck:
         spans = sorted(self._spans(), key=lambda span: span[0] - span[1])
         schema, found = dict[str, str](), list[tuple[int, int, _Name]]()
         for iri, term in self._pack.schema.items():
-            schema |= {fold(label): iri if term.kind == "individual" else "" for label in term.labels.values()}
+            schema |= {unaccented(label): iri if term.kind == "individual" else "" for label in term.labels.values()}
         written, is_lower = dict[str, tuple[int, int, bool]](), self._text == self._text.lower()
         for span in spans:  # as in the question, or with capital letters
             text = self._text[span[0] : span[1]]
@@ -474,12 +475,14 @@ class QuestionCheck:
                 written[text[:1].upper() + text[1:]] = span
             elif is_lower and len(text.split()[0]) > _FEWEST_LETTERS:  # none of `the ...`
                 written[text.title()] = span
-        things: dict[str, str | None] = {text: schema[fold(text)] for text in written if schema.get(fold(text))}
+        things: dict[str, str | None] = {
+            text: schema[unaccented(text)] for text in written if schema.get(unaccented(text))
+        }
         if self._engine is not None:
             things |= things_called(self._engine, sorted(written, key=len), self._pack.languages, self._seconds)
         for text, (start, end, is_sure) in written.items():  # the longest ones first
             inside = any(one <= start and end <= two for one, two, _ in found)
-            if text in things and not inside and schema.get(fold(text)) != "":
+            if text in things and not inside and schema.get(unaccented(text)) != "":
                 found.append((start, end, _Name(self._text[start:end], things[text], is_sure)))
         return [name for _, _, name in found]
 
@@ -502,7 +505,7 @@ class QuestionCheck:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", fold(text))
+    return re.findall(r"\w+", unaccented(text))
 
 
 def _has(text: Sequence[str], words: Sequence[str]) -> bool:

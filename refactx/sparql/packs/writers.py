@@ -27,10 +27,10 @@ from refactx.ask.queries import QueryChoice
 from refactx.fact import Link, LinkedFact
 from refactx.index import Index
 from refactx.iris import ID, entity_iri, id_of_term, id_within
+from refactx.linking.names import bare_name
 from refactx.sparql.engines.checking import check_query
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
 from refactx.sparql.labels import LabelError, Labelled, has_labels, ids_of, with_iris
-from refactx.sparql.names import Names
 from refactx.sparql.packs.pack import Pack
 from refactx.sparql.packs.prompt import (
     STEERED,
@@ -64,7 +64,6 @@ from refactx.sparql.syntax.parser import read_sparql
 from refactx.walks import Hop, Query, QueryError, to_sparql, write_line
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import FactSet
-from refactx.walks.values import bare_name
 
 if TYPE_CHECKING:
     from refactx.ask.prompt import Prompt
@@ -255,8 +254,8 @@ class ConstrainedWriter:
     """SPARQL with names of the index in angle brackets, by a model that can write nothing else, such as
     `refactx.sparql.SparqlWriter`."""
 
-    def __init__(self, model: TextModel, prompt: SparqlPrompt, names: Names) -> None:
-        self._model, self._prompt, self._names = model, prompt, names
+    def __init__(self, model: TextModel, prompt: SparqlPrompt, facts: TreeFacts) -> None:
+        self._model, self._prompt, self._facts = model, prompt, facts
 
     def write(self, task: WritingTask) -> Attempt:
         """Return the query with ids; refused if a name of it means nothing there, or if it is not whole. Of the entities
@@ -267,7 +266,7 @@ class ConstrainedWriter:
         if not text:
             return replace(written, reason=f"{NO_QUERY} of at most {MAX_NEW_TOKENS} tokens")
         try:
-            labelled = with_iris(text, self._names, likeliest=True)
+            labelled = with_iris(text, self._facts, likeliest=True)
         except (LabelError, QueryRefusedError, SparqlSyntaxError) as error:
             return replace(written, reason=str(error))
         return replace(written, sparql=labelled.sparql, choices=self._choices(labelled))
@@ -279,8 +278,8 @@ class ConstrainedWriter:
             for at, term in labelled.texts.items()
             if labelled.tokens[at].kind == "label"
         }
-        named = self._names.facts.names(list(ids.values()))
-        properties = self._names.facts.describe(list(named.values()))
+        named = self._facts.names(list(ids.values()))
+        properties = self._facts.describe(list(named.values()))
         choices = {}
         for label, id_ in ids.items():
             if id_ in named:
@@ -463,7 +462,7 @@ def make_writer(
         return WalkWriter(_needed(name, "choose", choose), TreeFacts(index))
     model, prompt = _needed(name, "model", model), prompt or load_sparql_prompt()
     if name == "constrained":
-        return ConstrainedWriter(model, prompt, Names(index))
+        return ConstrainedWriter(model, prompt, TreeFacts(index))
     if name == "ids":
         return IdsWriter(model, prompt, index.names_of)
     feasible = FactFeasibility(index)

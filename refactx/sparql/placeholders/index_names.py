@@ -5,14 +5,11 @@ description, the fact `<name> <description> <...>` has it, if the index has desc
 name; or, as in the paper, the only entity of its label, and of several the one whose description it has.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
 from refactx.fact import DESCRIPTIONS
 from refactx.index.index import Index
-from refactx.index.names import Named
+from refactx.linking.names import fold
 from refactx.sparql.placeholders.text import Kind, Placeholder, Refusal, kind_of
 from refactx.walks.facts import TreeFacts
 
@@ -89,97 +86,15 @@ def full_name(label: str, description: str | None) -> str:
     return f"{label} ({description})" if description else label
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An entity or property that may be meant: its name in the index, and its id."""
-
-    name: str
-    id: str
-
-
-class Lookup(Protocol):
-    """The entities and properties that some mentions may mean."""
-
-    def called(self, name: str, kind: Kind) -> Sequence[Candidate]:
-        """Return those of a kind that have a name."""
-        ...
-
-    def labelled(self, label: str) -> Sequence[Candidate]:
-        """Return the entities whose name is a label and a description."""
-        ...
-
-    def fold(self, text: str) -> str:
-        """Return a text that is equal for texts which count as equal."""
-        ...
-
-
-class ExactLookup:
-    """A `Lookup` by names as they are written."""
-
-    def __init__(self, index: Index, facts: TreeFacts, mentions: Iterable[Placeholder]) -> None:
-        self._index, self._facts = index, facts
-        self._names = index.ids_of(
-            {name for one in mentions for name in (one.label, full_name(one.label, one.description))}
-        )
-
-    def called(self, name: str, kind: Kind) -> list[Candidate]:
-        named = self._names.get(name)
-        return [Candidate(name, named.id)] if named is not None and _is_of(kind, named) else []
-
-    def labelled(self, label: str) -> list[Candidate]:
-        names = self._facts.labelled(label)
-        found = self._index.ids_of(names)
-        return [
-            Candidate(name, found[name].id)
-            for name in names
-            if name in found and not found[name].is_property and split_name(name)[0] == label
-        ]
-
-    def fold(self, text: str) -> str:
-        return text
-
-
-class FoldedLookup:
-    """A `Lookup` without regard to case, by all names of an index. If several differ in case alone, all are meant."""
-
-    def __init__(self, mentions: Iterable[Placeholder], names: Iterable[tuple[str, Named]]) -> None:
-        wanted = {self.fold(name) for one in mentions for name in (one.label, full_name(one.label, one.description))}
-        self._named = defaultdict[tuple[str, Kind], dict[Candidate, None]](dict)
-        self._labelled = defaultdict[str, dict[Candidate, None]](dict)
-        for name, named in names:
-            kind = kind_of(named)
-            if (folded := self.fold(name)) in wanted and _is_of(kind, named):
-                self._named[folded, kind][Candidate(name, named.id)] = None
-            if kind == "entity" and " (" in name:
-                label = split_name(name)[0]
-                if (folded := self.fold(label)) in wanted and label != name:
-                    self._labelled[folded][Candidate(name, named.id)] = None
-
-    def called(self, name: str, kind: Kind) -> list[Candidate]:
-        found = list(self._named.get((self.fold(name), kind), ()))
-        return [one for one in found if one.name == name] or found
-
-    def labelled(self, label: str) -> list[Candidate]:
-        return list(self._labelled.get(self.fold(label), ()))
-
-    def fold(self, text: str) -> str:
-        return text.casefold()
-
-
-def _is_of(kind: Kind, named: Named) -> bool:
-    """Return whether a name is one of a kind. Predicates that read a property backwards are none of its names."""
-    return kind_of(named) == kind and named.object_kind != "inverse"
-
-
 class IndexResolver:
     """A resolver by the names of an open index (see `Resolver`). Methods raise as `Index.children` does.
 
-    `ignore_case`: for text in lower case. Then each call of `resolve` reads all names of the index, which takes some
-    seconds for a million of them: resolve the mentions of many queries at once.
+    `ignore_case`: for text in lower case: names are found in any spelling, and those that are spelt so come first.
     """
 
     def __init__(self, index: Index, *, ignore_case: bool = False) -> None:
         self._index, self._facts, self._ignore_case = index, TreeFacts(index), ignore_case
+        self._linker = self._facts.linker
 
     def resolve(self, mentions: Sequence[Placeholder]) -> list[str | Refusal]:
         """Return the id of each mention, or why it has none.
@@ -189,39 +104,55 @@ class IndexResolver:
 
         IndexResolver(index).resolve([Placeholder("relation", "nickname")])  # ["P1449"]
         """
-        wanted = list(dict.fromkeys(mentions))
-        lookup: Lookup = ExactLookup(self._index, self._facts, wanted)
-        if self._ignore_case:
-            blocks = (self._index.unpack_names(key, block) for key, block in self._index.name_rows())
-            lookup = FoldedLookup(wanted, (one for block in blocks for one in block.items()))
-        answers = {mention: self._choose(mention, lookup) for mention in wanted}
+        answers = {mention: self._choose(mention) for mention in dict.fromkeys(mentions)}
         return [answers[mention] for mention in mentions]
 
-    def _choose(self, mention: Placeholder, lookup: Lookup) -> str | Refusal:
+    def _choose(self, mention: Placeholder) -> str | Refusal:
+        """Return the id that a mention means. What it may mean is known by names, with the ids of these."""
         if mention.description is not None:
-            whole = lookup.called(full_name(mention.label, mention.description), mention.kind)
+            whole = self._called(full_name(mention.label, mention.description), mention.kind)
             if len(whole) == 1:
-                return whole[0].id
-        found = list(lookup.called(mention.label, mention.kind))
+                return next(iter(whole.values()))
+        found = self._called(mention.label, mention.kind)
         if mention.kind == "entity":
             described = [
-                one
-                for one in found
-                if mention.description
-                and any(
-                    lookup.fold(text) == lookup.fold(mention.description)
-                    for predicate in DESCRIPTIONS
-                    for _, text in self._facts.objects([one.name], predicate)
-                )
+                name for name in found if mention.description and self._is_described(name, mention.description)
             ]
             if len(described) == 1:
-                return described[0].id
-            found += [one for one in lookup.labelled(mention.label) if one not in found]
+                return found[described[0]]
+            found |= self._labelled(mention.label)
         if len(found) == 1:
-            return found[0].id
+            return next(iter(found.values()))
         one, many = ("entity", "entities") if mention.kind == "entity" else ("property", "properties")
         if not found:
             return Refusal(f"no {one} of the index is called <{mention.label}>")
-        some = ", ".join([f"<{candidate.name}>" for candidate in found[:SHOWN]] + ["…"] * (len(found) > SHOWN))
+        some = ", ".join([f"<{name}>" for name in list(found)[:SHOWN]] + ["…"] * (len(found) > SHOWN))
         which = ", none of them with this description" if mention.description else ""
         return Refusal(f"{len(found)} {many} of the index are called <{mention.label}>{which}: {some}")
+
+    def _spellings(self, text: str) -> list[str]:
+        """Return a text, and its other spellings in the index if they count."""
+        return list(dict.fromkeys([text, *(sorted(self._linker.spellings(text)) if self._ignore_case else ())]))
+
+    def _called(self, name: str, kind: Kind) -> dict[str, str]:
+        """Return the ids of those of a kind that have a name, as it is written or else in another spelling."""
+        spelt = (
+            self._linker.predicates_called(name) if self._ignore_case and kind == "relation" else self._spellings(name)
+        )
+        found = self._ids([name, *spelt], kind)
+        return {name: found[name]} if name in found else found
+
+    def _labelled(self, label: str) -> dict[str, str]:
+        """Return the ids of the entities whose name is a label and a description."""
+        found = ((name, one) for one in self._spellings(label) for name in self._linker.labelled(one))
+        return self._ids([name for name, one in found if split_name(name)[0] == one], "entity")
+
+    def _ids(self, names: Sequence[str], kind: Kind) -> dict[str, str]:
+        """Return the ids of the names of a kind. Predicates that read a property backwards are none of its names."""
+        named = self._index.ids_of(names)
+        of_kind = (one for one in dict.fromkeys(names) if one in named and named[one].object_kind != "inverse")
+        return {name: named[name].id for name in of_kind if kind_of(named[name]) == kind}
+
+    def _is_described(self, name: str, description: str) -> bool:
+        texts = (text for predicate in DESCRIPTIONS for _, text in self._facts.objects([name], predicate))
+        return any(text == description or (self._ignore_case and fold(text) == fold(description)) for text in texts)

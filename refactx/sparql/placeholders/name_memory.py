@@ -32,7 +32,7 @@ class NameMemory:
     """The names of an open index as a `Memory`. Safe to share between threads.
 
     All names are read when they are first needed, and again after a change: some seconds for a million. Aliases are
-    found as they are written, or with the first letter in the other case. Raises InputError if rapidfuzz is not
+    found as they are written, or else in any spelling. Raises InputError if rapidfuzz is not
     installed.
     """
 
@@ -55,8 +55,8 @@ class NameMemory:
         for mention in mentions:
             some = [one for key in label_keys(mention) for one in names.by_label.get(fold(key), ())]
             some = [one for one in dict.fromkeys(some) if one.kind == mention.kind]
-            described = self._described(some)
-            found.append([*(one for one in described if has_label(one, mention)), *self._by_alias(mention)])
+            own = [one for one in self._described(some) if has_label(one, mention)]
+            found.append([*own, *self._others(mention, own)])
         return found
 
     def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
@@ -95,17 +95,18 @@ class NameMemory:
         order = sorted(range(len(close)), key=lambda at: (-close[at][1], -likeness[at], described[at].id))
         return [Near(described[at], close[at][1] / 100) for at in order[:count]]
 
-    def _by_alias(self, mention: Placeholder) -> list[MemoryEntry]:
-        if mention.kind != "entity":
-            return []
-        label = mention.label
-        for alias in dict.fromkeys((label, label[:1].swapcase() + label[1:])):
-            names = self._facts.aliased(alias)
-            if names:
-                ids = self._index.ids_of(names)
-                entries = [entry_of(name, ids[name].id, kind_of(ids[name])) for name in names if name in ids]
-                return [replace(one, label=alias, is_alias=True) for one in self._described(entries)]
-        return []
+    def _others(self, mention: Placeholder, own: Sequence[MemoryEntry]) -> list[MemoryEntry]:
+        """Return the entries beside its own that have a mention's label as an alias, or else in another spelling."""
+        linker, label = self._facts.linker, mention.label
+        if mention.kind == "relation":
+            names = [] if own else linker.predicates_called(label)
+        else:
+            names = linker.aliased(label) or linker.namesakes(label)
+        ids = {name: named for name, named in self._index.ids_of(names).items() if named.object_kind != "inverse"}
+        ids = {name: named for name, named in ids.items() if all(named.id != one.id for one in own)}
+        entries = [entry_of(name, ids[name].id, kind_of(ids[name])) for name in names if name in ids]
+        spelt = own[0].label if own else label  # which the resolver compares with the mention's
+        return [replace(one, label=spelt, is_alias=True) for one in self._described(entries)]
 
     def _described(self, entries: Sequence[MemoryEntry]) -> list[MemoryEntry]:
         """Return entries with the descriptions that facts have, where names have none."""

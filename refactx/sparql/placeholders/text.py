@@ -205,18 +205,6 @@ class PgmrQuery:
         return joined(prologue.tokens, texts)
 
 
-class BatchResolver:
-    """A resolver of the mentions of some queries, which another resolver has resolved in one call."""
-
-    def __init__(self, resolver: Resolver, queries: Iterable[PgmrQuery]) -> None:
-        mentions = list(dict.fromkeys(mention for query in queries for mention in query.mentions.values()))
-        self._answers = dict(zip(mentions, resolver.resolve(mentions), strict=True))
-
-    def resolve(self, mentions: Sequence[Placeholder]) -> list[str | Refusal]:
-        """Return the id of each mention, or why it has none. Raises KeyError for a mention of another query."""
-        return [self._answers[mention] for mention in mentions]
-
-
 def from_pgmr(text: str, resolver: Resolver) -> str:
     """Return PGMR text as SPARQL with URIs. Raises as `read_pgmr`, `PgmrQuery.resolved` and the resolver do."""
     return read_pgmr(text).resolved(resolver)

@@ -31,7 +31,8 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, RdfFormat, Triple, p
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.index import Named
 from refactx.iris import PREFIXES, entity_iri, property_iri
-from refactx.walks.values import bare_name, parse_coordinates, parse_time
+from refactx.linking.names import bare_name
+from refactx.walks.values import parse_coordinates, parse_time
 
 LABEL = NamedNode(PREFIXES["rdfs"] + "label")
 DESCRIPTION = NamedNode(PREFIXES["schema"] + "description")

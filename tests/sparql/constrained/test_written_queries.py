@@ -11,9 +11,10 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from refactx import GroundedModel, Index, ground, open_index
 from refactx.errors import InputError
-from refactx.sparql import Names, SparqlGrammar, SparqlWriter
+from refactx.sparql import SparqlGrammar, SparqlWriter
 from refactx.sparql.engines.checking import check_query
 from refactx.sparql.syntax.tokens import tokens_of
+from refactx.walks import TreeFacts
 
 GRAPH = frozenset({("A", "p", "B"), ("A", "t", "1990"), ("B", "q", "A"), ("B", "x", "b")})
 MODES = {
@@ -72,9 +73,9 @@ def test_the_demo_model_writes_a_query_of_names_that_exist(writer: SparqlWriter,
     query = writer.generate(prompt, 40)
     assert query == writer.generate(f"{prompt}\nSPARQL:", 40)
     check_query(query)
-    names = Names(sample_index)
+    facts = TreeFacts(sample_index)
     labels = [token.label for token in tokens_of(query) if token.kind == "label"]
-    assert all(names.facts.predicates(label) or names.property_called(label)[0] == label for label in labels)
+    assert all(facts.predicates(label) or facts.describe([label]) for label in labels)
 
 
 def test_a_prompt_that_is_too_long_is_refused(writer: SparqlWriter) -> None:

@@ -4,8 +4,8 @@ from pyoxigraph import Literal, NamedNode, Quad, QueryBoolean, Store
 
 from refactx.ingest.parsers.values import format_literal
 from refactx.iris import OWN_PREFIXES as PREFIXES
+from refactx.linking.names import bare_name
 from refactx.walks.language import FactSet
-from refactx.walks.values import bare_name
 from support.query.twin import ENTITIES, NUMBERS, TEXTS, TIMES, Graph
 
 UNLIKE = {"1990", "1990-05", "7.0"}

@@ -1,6 +1,6 @@
 """An index in memory whose segments are trees in rows: what `TreeFacts` reads, without a database."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +27,7 @@ class RowsIndex:
     trigger, terminator = "Fact:", " ."
     name_tables = (1,)
     entry: Any = SimpleNamespace(report={})
+    property_aliases: Mapping[str, Sequence[str]] = {}
 
     def __init__(
         self, segments: Iterable[tuple[int, Graph]], tokenizer: FactTokenizer | None = None, cache_bytes: int = 1 << 20

@@ -8,7 +8,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from refactx.decoding.machine import Machine
-from refactx.selection.mentions import FoldedTokens, MentionSpan, find_mention_spans, fold
+from refactx.linking.names import unaccented
+from refactx.selection.mentions import FoldedTokens, MentionSpan, find_mention_spans
 from refactx.tokenizer import FactTokenizer
 from support.channel_runs import joining_tokenizer
 from support.tiny_model import MemoryIndex, tiny_fact_tokenizer
@@ -66,7 +67,7 @@ def search_names(names: Iterable[str], question: str, whole: str = "") -> set[Na
         (start, stop, head)
         for start, stop, text in set(_texts(question))
         for head in heads
-        if any(_is_spelt(head, spelt, whole) for spelt in (fold(text), _low(text)))
+        if any(_is_spelt(head, spelt, whole) for spelt in (unaccented(text), _low(text)))
     }
     places = {named[:2] for named in found}
     return {
@@ -81,7 +82,7 @@ def _low(text: str) -> str:
 def _is_spelt(name: str, text: str, whole: str) -> bool:
     """Whether a name has the letters of a text, those that are one id up to their accents."""
     return len(name) == len(text) and all(
-        one == _low(own) or (one == fold(own) and (own.isascii() or own in whole))
+        one == _low(own) or (one == unaccented(own) and (own.isascii() or own in whole))
         for own, one in zip(name, text, strict=True)
     )
 

@@ -14,7 +14,8 @@ from refactx.engines.engine import IdPath, Steps, TreeReading
 from refactx.entity_ids import other_number
 from refactx.fact import ALIAS
 from refactx.index.names import Named
-from refactx.selection.mentions import FoldedTokens, Mentions, QueryWords, find_mentions, fold, named_spans
+from refactx.linking.names import unaccented
+from refactx.selection.mentions import FoldedTokens, Mentions, QueryWords, find_mentions, named_spans
 from refactx.selection.query_lines import LineScores
 from refactx.selection.scores import RACED, QuestionScore
 from refactx.tokenizer import FactTokenizer
@@ -145,7 +146,7 @@ def overlap(question: str) -> Callable[[str], float]:
 
 
 def _words(text: str) -> list[str]:
-    return [word.removesuffix("s") for word in re.findall(r"[^\W_]+", fold(text))]
+    return [word.removesuffix("s") for word in re.findall(r"[^\W_]+", unaccented(text))]
 
 
 def result_of(steps: Steps[T]) -> T:

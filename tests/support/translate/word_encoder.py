@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.sparql.packs.retrieval import fold
+from refactx.linking.names import unaccented
 
 
 class WordEncoder:
@@ -17,6 +17,6 @@ class WordEncoder:
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         found = np.zeros((len(texts), self.width), np.float32)
         for row, text in enumerate(texts):
-            for word in fold(text).split() or ["?"]:
+            for word in unaccented(text).split() or ["?"]:
                 found[row, sum(word.encode()) * 31 % self.width] += 1
         return found / np.linalg.norm(found, axis=1, keepdims=True)

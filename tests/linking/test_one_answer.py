@@ -1,0 +1,227 @@
+"""What people write for a name means one thing, whoever asks: queries, facts, SPARQL, HTTP, MCP, policies and questions.
+
+`TABLE` has 40 names with predicates, and the ids that they mean; an id that is missing means that all of them refuse.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from support.ingest.graph_twin import Line, written
+from support.ingest.tiny import ingest_tiny
+from support.server.running import Running, running
+
+import refactx
+from refactx.ask.browse import browse
+from refactx.decoding.machine import Machine
+from refactx.ingest.selection import Selection
+from refactx.iris import id_of_term
+from refactx.mcp import fact_server
+from refactx.selection.mentions import FoldedTokens, QueryWords, find_mentions, named_spans
+from refactx.sparql import LabelError, with_iris
+from refactx.sparql.placeholders import FactFeasibility, MemoryResolver, NameMemory, Placeholder, ResolvedMentions
+from refactx.sparql.placeholders.resolver import MentionPattern
+from refactx.sparql.syntax.tokens import tokens_of
+from refactx.walks import QueryError, TreeFacts, answer_query, read_line, resolve
+
+NAMES = {
+    "Q1": ("Ann Lee", "a poet", ("Annie",)),
+    "Q2": ("Ann Lee", "a town", ()),
+    "Q3": ("Vincent van Gogh", "Dutch painter", ("Van Gogh",)),
+    "Q4": ("J. R. R. Tolkien", "writer", ("Tolkien",)),
+    "Q5": ("Antonín Dvořák", "", ()),
+    "Q6": ("New York City", "largest city", ("NYC", "Big Apple")),
+    "Q7": ("Gothams", "baseball club", ("New York",)),
+    "Q8": ("body_part", "", ()),
+    "Q9": ("human", "", ("person",)),
+    "Q10": ("Bob", "", ()),
+    "Q11": ("Washington", "a state", ()),
+    "Q12": ("George Washington", "first president", ("Washington",)),
+    "P31": ("instance of", "", ("is a",)),
+    "P26": ("spouse", "", ("wife",)),
+    "P19": ("place of birth", "", ("birthplace",)),
+}
+CLAIMS = [(id_, "P31", "Q9") for id_ in ("Q1", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", "Q10", "Q11", "Q12")]
+CLAIMS += [("Q1", "P26", "Q10"), ("Q1", "P19", "Q6"), ("Q12", "P26", "Q1"), ("Q11", "P19", "Q6"), ("Q11", "P19", "Q7")]
+CLAIMS += [("Q2", "P31", "Q8")]
+TABLE: list[tuple[str, str, str, str]] = [
+    ("Vincent van Gogh (Dutch painter)", "instance of", "Q3", "P31"),  # as the index has them
+    ("Vincent van Gogh", "instance of", "Q3", "P31"),  # without the description
+    ("vincent van gogh", "instance of", "Q3", "P31"),  # in another case
+    ("VINCENT VAN GOGH", "instance of", "Q3", "P31"),
+    ("Vincent Van Gogh", "instance of", "Q3", "P31"),
+    ("vincent_van_gogh", "instance of", "Q3", "P31"),  # with underscores
+    ("van gogh, vincent", "instance of", "Q3", "P31"),  # as in lists
+    ("vincent van gogh (dutch painter)", "instance of", "Q3", "P31"),
+    ("van gogh", "instance of", "Q3", "P31"),  # an alias
+    ("Van Gogh", "instance of", "Q3", "P31"),
+    ("j r r tolkien", "instance of", "Q4", "P31"),  # without full stops
+    ("J R R Tolkien", "instance of", "Q4", "P31"),
+    ("J.R.R. Tolkien", "instance of", "Q4", "P31"),
+    ("JRR Tolkien", "instance of", "Q4", "P31"),
+    ("Tolkien, J. R. R.", "instance of", "Q4", "P31"),
+    ("tolkien", "instance of", "Q4", "P31"),
+    ("Antonin Dvorak", "instance of", "Q5", "P31"),  # without accents
+    ("antonin dvorak", "instance of", "Q5", "P31"),
+    ("Dvořák, Antonín", "instance of", "Q5", "P31"),
+    ("ANTONÍN DVOŘÁK", "instance of", "Q5", "P31"),
+    ("new york city", "instance of", "Q6", "P31"),
+    ("new_york_city", "Instance Of", "Q6", "P31"),
+    ("nyc", "instance of", "Q6", "P31"),
+    ("big apple", "instance of", "Q6", "P31"),
+    ("new york", "instance of", "Q7", "P31"),
+    ("body part", "instance of", "Q8", "P31"),
+    ("Body Part", "instance of", "Q8", "P31"),
+    ("BodyPart", "instance_of", "Q8", "P31"),
+    ("bob", "instance of", "Q10", "P31"),
+    ("Ann Lee", "spouse", "Q1", "P26"),  # of two, the one that has it
+    ("ann lee", "spouse", "Q1", "P26"),
+    ("Lee, Ann", "Spouse", "Q1", "P26"),
+    ("Ann Lee", "place of birth", "Q1", "P19"),
+    ("annie", "wife", "Q1", "P26"),  # aliases of both
+    ("Annie", "birthplace", "Q1", "P19"),
+    ("washington", "spouse", "Q12", "P26"),  # an alias, if that has it
+    ("washington", "place of birth", "Q11", "P19"),
+    ("Vincent", "is a", "", "P31"),
+    ("Vincent van Goh", "instance of", "", "P31"),  # errors of typing
+    ("Nobody Knows", "instance of", "", "P31"),
+]
+
+
+@dataclass(frozen=True)
+class World:
+    """The index of the names, and a server on it."""
+
+    index: refactx.Index
+    facts: TreeFacts
+    server: Running
+
+
+@pytest.fixture(scope="module")
+def world(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    lines: list[Line] = [("label", id_, label, "en") for id_, (label, _, _) in NAMES.items()]
+    lines += [("description", id_, text, "en") for id_, (_, text, _) in NAMES.items() if text]
+    lines += [("alias", id_, alias, "en") for id_, (_, _, aliases) in NAMES.items() for alias in aliases]
+    lines += [("claim", *claim) for claim in CLAIMS]
+    path: Path = tmp_path_factory.mktemp("linking") / "graph.nt"
+    path.write_text("".join(written(line) + "\n" for line in lines))
+    ingest_tiny(module_url, path, selection=Selection(inverse=True))
+    with refactx.open_index(db=module_url) as index, running(index=index) as server:
+        yield World(index, TreeFacts(index), server)
+
+
+Answer = tuple[str, str]
+"""The ids of an entity and a predicate; the first is empty if the name has no meaning."""
+
+
+def of_query(world: World, name: str, predicate: str) -> Answer:
+    query, _ = resolve(read_line(f"list <{name}> <{predicate}>"), world.facts)
+    ids = world.facts.ids([query.start, query.hops[0].predicate])
+    return ids.get(query.start, ""), ids.get(query.hops[0].predicate, "")
+
+
+def of_facts(world: World, name: str, predicate: str) -> Answer:
+    found = browse(world.index, world.facts, subject=name, predicate=predicate)
+    if not found.properties or found.subject is None:
+        return "", "P31"
+    return found.subject.id or "", found.properties[0].predicate.id or ""
+
+
+def of_http(world: World, name: str, predicate: str) -> Answer:
+    found = world.server.get("/v1/facts", params={"subject": name, "predicate": predicate}).json()
+    return _of_document(found, "P31")
+
+
+def _of_document(found: dict[str, Any], unknown: str) -> Answer:
+    """Return the answer in a document of facts; without a subject it does not have the predicate."""
+    if not found["properties"]:
+        return "", unknown
+    return found["subject"]["id"], found["properties"][0]["id"]
+
+
+def of_sparql(world: World, name: str, predicate: str, *, likeliest: bool = False) -> Answer:
+    text = f"SELECT ?x {{ <{name}> <{predicate}> ?x }}"
+    try:
+        sparql = with_iris(text, world.facts, likeliest=likeliest).sparql
+    except LabelError as error:
+        assert "is the name of nothing in the index" in str(error)
+        return "", "P31"
+    entity, relation = (id_of_term(token.text) for token in tokens_of(sparql) if token.kind == "name")
+    return entity, relation
+
+
+def of_constrained(world: World, name: str, predicate: str) -> Answer:
+    return of_sparql(world, name, predicate, likeliest=True)
+
+
+def of_mcp(world: World, name: str, predicate: str) -> Answer:
+    async def ask() -> Answer:
+        async with Client(fact_server(world.index)) as client:
+            result = await client.call_tool("facts", {"subject": name, "predicate": predicate})
+            return _of_document(result.structured_content or {}, "P31")
+
+    return anyio.run(ask)
+
+
+def of_placeholders(world: World, name: str, predicate: str) -> Answer:
+    resolver = MemoryResolver(NameMemory(world.index), feasible=FactFeasibility(world.index))
+    mentions = {"entity1": Placeholder("entity", name), "relation1": Placeholder("relation", predicate)}
+    found = resolver.resolve_mentions(mentions, [MentionPattern("entity1", "relation1")])
+    if not isinstance(found, ResolvedMentions):
+        return "", "P31"
+    return found.ids["entity1"], found.ids["relation1"]
+
+
+DOORS: dict[str, Callable[[World, str, str], Answer]] = {
+    "query": of_query,
+    "facts": of_facts,
+    "HTTP": of_http,
+    "MCP": of_mcp,
+    "SPARQL": of_sparql,
+    "constrained": of_constrained,
+    "placeholders": of_placeholders,
+}
+ONLY_NEAR = {"Vincent van Goh"}
+"""What placeholders may mean by their letters alone: thresholds decide."""
+NOT_IN_TEXT = {"Q5", "Q8"}
+"""What questions find as it is written alone: letters that the tokenizer cuts into bytes, and underscores in the index."""
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_name_means_the_same_at_each_door(world: World, door: str) -> None:
+    rows = [row for row in TABLE if door != "placeholders" or row[0] not in ONLY_NEAR]
+    found = {row[:2]: DOORS[door](world, *row[:2]) for row in rows}
+    assert found == {(name, predicate): (entity, relation) for name, predicate, entity, relation in rows}
+
+
+def test_a_question_names_what_its_words_mean(world: World) -> None:
+    tokens, words = FoldedTokens(world.index.tokenizer.token_bytes), QueryWords()
+    machine = Machine(world.index)
+    for name, _, entity, _ in TABLE:
+        if "," in name or "(" in name or entity in NOT_IN_TEXT:
+            continue
+        spans = named_spans(machine, tokens, words, f"who is {name}?", world.facts)
+        found = find_mentions(machine, world.facts, f"who is {name}?", spans)
+        ids = world.facts.ids([one.name for one in found.entities])
+        assert (entity in ids.values()) if entity else not ids, name
+
+
+def test_suggestions_say_that_they_are_aliases(world: World) -> None:
+    suggested = "did you mean <New York City (largest city)>, <New York> (alias of <Gothams (baseball club)>)?"
+    with pytest.raises(LabelError) as error:
+        with_iris("ASK { <New York Citi> <instance of> ?x }", world.facts)
+    assert str(error.value).endswith(suggested)
+    with pytest.raises(QueryError) as other:
+        answer_query(read_line("list <New York Citi> <instance of>"), world.facts)
+    assert str(other.value).endswith(suggested)
+
+
+def test_where_a_meaning_has_to_be_clear_the_names_are_shown(world: World) -> None:
+    shown = r"several entities: write one of <Washington \(a state\)> .*<George Washington \(first president\)>"
+    with pytest.raises(LabelError, match=shown):
+        with_iris("ASK { <washington> <instance of> ?x }", world.facts)
+    assert of_query(world, "washington", "instance of") == ("Q11", "P31")
