@@ -7,7 +7,7 @@ from support.query.check import check
 from support.query.memory_index import RowsIndex
 from support.query.twin import ASKED, Graph, SetFacts, members, with_inverse
 
-from refactx.walks.evaluate import Limits, Result, evaluate_walk
+from refactx.walks.evaluate import Result, WalkLimits, evaluate_walk
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import FactSet, Query, QueryError, read_line
 from refactx.walks.sets import Budget
@@ -52,7 +52,7 @@ def test_hubs_are_found_by_a_scan_of_all_facts(asked: tuple[Graph, Query], limit
 def test_a_limit_gives_a_part_of_the_answer_or_an_error(asked: tuple[Graph, Query], most: int, reads: int) -> None:
     claims, query = asked
     try:
-        result = evaluate_walk(query, SetFacts(claims), Limits(members=most, reads=reads, facts=2))
+        result = evaluate_walk(query, SetFacts(claims), WalkLimits(members=most, reads=reads, facts=2))
     except QueryError:
         return
     expected = members(with_inverse(claims), query)
@@ -84,8 +84,8 @@ PEOPLE: Graph = frozenset(
 )
 
 
-def answer(line: str, facts: FactSet | None = None, limits: Limits | None = None) -> Result:
-    return evaluate_walk(read_line(line), facts or SetFacts(PEOPLE), limits or Limits())
+def answer(line: str, facts: FactSet | None = None, limits: WalkLimits | None = None) -> Result:
+    return evaluate_walk(read_line(line), facts or SetFacts(PEOPLE), limits or WalkLimits())
 
 
 def test_facts_lead_from_the_start_to_each_member_and_from_there_to_the_value() -> None:
@@ -113,8 +113,8 @@ def test_one_hop_is_counted_without_reading_it() -> None:
         def objects(self, subjects, predicate):  # type: ignore[no-untyped-def]
             raise AssertionError("objects are read")
 
-    assert answer("count <A> <p>", Counted(PEOPLE), Limits(facts=0)).count == 1
-    assert answer("ask <A> <p>", Counted(PEOPLE), Limits(facts=0)).truth is True
+    assert answer("count <A> <p>", Counted(PEOPLE), WalkLimits(facts=0)).count == 1
+    assert answer("ask <A> <p>", Counted(PEOPLE), WalkLimits(facts=0)).truth is True
 
 
 @pytest.mark.parametrize(
@@ -157,13 +157,13 @@ def test_no_facts_are_counted_as_none(line: str) -> None:
 
 def test_too_many_members_to_compare_are_an_error() -> None:
     with pytest.raises(QueryError, match="most needs all members of a set, but a set has more than 1 members"):
-        answer("most <A> <p>* by <t>", limits=Limits(members=1))
+        answer("most <A> <p>* by <t>", limits=WalkLimits(members=1))
     with pytest.raises(QueryError, match="more than 0 facts have to be read"):
-        answer("most <A> <p>* by <t>", limits=Limits(reads=0))
+        answer("most <A> <p>* by <t>", limits=WalkLimits(reads=0))
 
 
 def test_a_time_limit_ends_an_answer() -> None:
-    found = answer("list <A> <p>*", limits=Limits(seconds=0))
+    found = answer("list <A> <p>*", limits=WalkLimits(seconds=0))
     assert (found.is_complete, found.reason) == (False, "it takes more than 0 seconds")
 
 
@@ -199,13 +199,13 @@ def test_all_hubs_of_a_hop_take_one_scan_if_the_index_is_small_enough() -> None:
     claims = frozenset((name, "p", hub) for hub in ("A", "B") for name in ("C", "D")) | {("A", "q", "B")}
 
     facts = SetFacts(claims, 1, size=5)
-    found = answer("list <A> <q>* <p of> which <p> <B>", facts, Limits(scanned=5))
+    found = answer("list <A> <q>* <p of> which <p> <B>", facts, WalkLimits(scanned=5))
     assert (found.values, found.is_complete) == (("C", "D"), True)
     assert found.facts[:2] == (("C", "p", "A"), ("C", "p", "B"))
     assert facts.scans == [((("p", "A"), ("p", "B")), None)]
     with pytest.raises(QueryError, match=r"is to scan 5 facts\. Narrow the set .* --inverse-limit"):
-        answer("list <A> <q>* <p of>", facts, Limits(scanned=4))
-    late = answer("list <A> <p of>", facts, Limits(seconds=0))
+        answer("list <A> <q>* <p of>", facts, WalkLimits(scanned=4))
+    late = answer("list <A> <p of>", facts, WalkLimits(seconds=0))
     assert (late.values, late.is_complete) == ((), False)
 
 
@@ -214,7 +214,7 @@ def test_what_a_scan_finds_in_time_is_a_part_of_the_answer(monkeypatch: pytest.M
         def spend(self, reads: int = 0) -> bool:
             return super().spend(1)
 
-    monkeypatch.setattr(Budget, "scan", lambda budget: Short(Limits(reads=3)))
+    monkeypatch.setattr(Budget, "scan", lambda budget: Short(WalkLimits(reads=3)))
     facts = SetFacts(frozenset((name, "p", "A") for name in "ABCDE"), 1, size=5)
     for line in ("list <A> <p of>", "count <A> <p of> which <p>* is <A>"):
         part = answer(line, facts)

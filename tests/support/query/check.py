@@ -2,7 +2,7 @@
 
 import re
 
-from refactx.walks.evaluate import Limits, Result, evaluate_walk
+from refactx.walks.evaluate import Result, WalkLimits, evaluate_walk
 from refactx.walks.language import FactSet, Query, QueryError
 from refactx.walks.sets import Triple
 from support.query.twin import NUMBERS, TIMES, Graph, first_by, members, with_inverse
@@ -23,7 +23,7 @@ def check(
     """
     graph = with_inverse(claims)
     try:
-        result = evaluate_walk(query, facts, Limits(members=10_000, seconds=600))
+        result = evaluate_walk(query, facts, WalkLimits(members=10_000, seconds=600))
     except QueryError as error:
         if HUB in str(error):
             assert has_hubs and scanned is None, error
@@ -59,7 +59,7 @@ def prove(query: Query, result: Result, graph: Graph, expected: set[str]) -> Non
     """Check that the facts of an answer exist, and that they alone give the same answer."""
     shown = frozenset[Triple](result.facts)
     assert shown <= graph
-    if len(shown) < Limits().facts and not (query.by and query.by.counted):
+    if len(shown) < WalkLimits().facts and not (query.by and query.by.counted):
         alone = members(with_their_inverse(shown), query)
         if query.head == "ask":
             assert bool(alone) == result.truth
