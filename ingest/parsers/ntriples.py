@@ -374,14 +374,12 @@ def common_statements(lines: BlockLines) -> Statements:
     rows = rows[odd[last_quote[rows]] - odd[first[rows] + 3] > 0]
     good[rows] &= _matches(texts_at(buffer, object_span[rows]), _ESCAPED_TEXT)
 
-    codes, predicates, found = _read_distinct(
-        texts_at(buffer, np.stack([subject_end + 2, predicate_end + 1], 1)), _PREDICATE
-    )
+    spans = np.stack([subject_end + 2, predicate_end + 1], 1)
+    codes, predicates, found = _read_distinct(texts_at(buffer, spans), _PREDICATE)
     good &= found
     suffix, rows = np.full(len(keep), -1, np.int32), np.flatnonzero(is_literal)
-    suffix[rows], suffixes, found = _read_distinct(
-        texts_at(buffer, np.stack([object_end[rows], end[rows] - 2], 1)), _SUFFIX
-    )
+    spans = np.stack([object_end[rows], end[rows] - 2], 1)
+    suffix[rows], suffixes, found = _read_distinct(texts_at(buffer, spans), _SUFFIX)
     good[rows] &= found
 
     chosen, inside = np.flatnonzero(good), np.array([1, -1])
