@@ -14,7 +14,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from refactx.ask.checked import ONLY_CHATS, CheckedAsker, unsupported_option
 from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Generation
-from refactx.documents import PlacedFact, to_json
+from refactx.decoding.stream import FormPiece, TextPiece
 from refactx.errors import InputError
 from refactx.options import options_of
 from refactx.server.conversation import Conversation, Message, conversation, with_results
@@ -23,9 +23,9 @@ from refactx.server.http import bad_request, no_model
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, Numbered, reply, sse, stream_reply
 from refactx.server.texts import (
-    Delta,
     Finished,
     ServerOptions,
+    about_facts,
     citations_of,
     nested,
     reasoning_of,
@@ -257,7 +257,7 @@ class Documents(ABC):
         return []
 
     @abstractmethod
-    def piece(self, delta: Delta, index: int) -> list[Document]:
+    def piece(self, piece: TextPiece | FormPiece, index: int) -> list[Document]:
         """Return what a piece of a text becomes."""
 
     @abstractmethod
@@ -339,15 +339,11 @@ class ChatDocuments(Documents):
     def first(self, index: int) -> list[Document]:
         return [self._chunk({"role": "assistant", "content": ""}, index)]
 
-    def piece(self, delta: Delta, index: int) -> list[Document]:
-        found: Document = {"content": delta.text}
-        if delta.is_reasoning:
-            found = {"reasoning": delta.text, "reasoning_content": delta.text}
-        if delta.in_fact:
-            found["refactx"] = {"in_fact": True}
-        if delta.fact is not None:
-            found["refactx"]["fact"] = to_json(PlacedFact(**delta.fact.fields))
-        return [self._chunk(found, index)]
+    def piece(self, piece: TextPiece | FormPiece, index: int) -> list[Document]:
+        found: Document = {"content": piece.text}
+        if isinstance(piece, TextPiece) and piece.is_reasoning:
+            found = {"reasoning": piece.text, "reasoning_content": piece.text}
+        return [self._chunk(found | about_facts(piece), index)]
 
     def last(self, finished: Finished, index: int) -> list[Document]:
         cited = [nested(one) for one in citations_of(finished, answer_alone=self._answer_alone)]
@@ -565,30 +561,23 @@ class CompletionDocuments(Documents):
 
     def whole(self, texts: Sequence[Finished]) -> Document:
         choices = [
-            self._choice(text.text, index, text.reason, text.to_json(), _listed(text))
+            self._choice(text.text, index, text.reason, logprobs=_listed(text), refactx=text.to_json())
             for index, text in enumerate(texts)
         ]
         return {**self._head, "choices": choices, "usage": usage(texts)}
 
-    def piece(self, delta: Delta, index: int) -> list[Document]:
-        extra: dict[str, Any] | None = {"in_fact": True} if delta.in_fact else None
-        if extra is not None and delta.fact is not None:
-            extra["fact"] = to_json(PlacedFact(**delta.fact.fields))
-        return [self._chunk(self._choice(delta.text, index, None, extra))]
+    def piece(self, piece: TextPiece | FormPiece, index: int) -> list[Document]:
+        return [self._chunk(self._choice(piece.text, index, None, **about_facts(piece)))]
 
     def last(self, finished: Finished, index: int) -> list[Document]:
-        return [self._chunk(self._choice("", index, finished.reason, finished.to_json(), _listed(finished)))]
+        extra = {"logprobs": _listed(finished), "refactx": finished.to_json()}
+        return [self._chunk(self._choice("", index, finished.reason, **extra))]
 
     def end(self, texts: Sequence[Finished]) -> list[Document]:
         return [{**self._head, "choices": [], "usage": usage(texts)}] if self._with_usage else []
 
-    def _choice(
-        self, text: str, index: int, reason: str | None, extra: dict[str, Any] | None, logprobs: Document | None = None
-    ) -> Document:
-        choice: Document = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
-        if extra is not None:
-            choice["refactx"] = extra
-        return choice
+    def _choice(self, text: str, index: int, reason: str | None, **more: Document | None) -> Document:
+        return {"index": index, "text": text, "logprobs": None, "finish_reason": reason, **more}
 
     def _chunk(self, choice: Document) -> Document:
         chunk = {**self._head, "choices": [choice]}

@@ -21,7 +21,7 @@ from refactx.ask.prompt import Example, Generation
 from refactx.decoding.matching import Allowed, Matcher, Vocabulary, json_grammar
 from refactx.decoding.names import Subjects, Units
 from refactx.decoding.states import Constraint, FactSource
-from refactx.decoding.stream import FactStream
+from refactx.decoding.stream import FactStream, FormPiece, TextPiece
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
@@ -365,7 +365,7 @@ class Forms:
         form: JsonForm,
         answer: Answer,
         options: Generation,
-        put: Callable[[str], None],
+        put: Callable[[FormPiece], None],
         *,
         history: Sequence[Example] = (),
         system: str = "",
@@ -375,9 +375,9 @@ class Forms:
         in `Asker.follow_up`, whose errors it raises."""
         pieces, table = list[str](), self._model.token_bytes
 
-        def put_piece(text: str) -> None:
-            pieces.append(text)
-            put(text)
+        def put_piece(piece: TextPiece) -> None:
+            pieces.append(piece.text)
+            put(FormPiece(piece.text))
 
         written = self._asker.follow_up(
             form.request,
@@ -386,7 +386,7 @@ class Forms:
             options,
             history=history,
             system=system,
-            streamer=FactStream(table, None, lambda piece: put_piece(piece.text)),
+            streamer=FactStream(table, None, put_piece),
             cancelled=cancelled,
         )
         text, is_whole = "".join(pieces), False

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 
-from refactx.documents import PlacedFact, to_json
+from refactx.decoding.stream import FormPiece, TextPiece
 from refactx.server.chat import (
     Documents,
     TextRequest,
@@ -22,7 +22,7 @@ from refactx.server.forms import Format
 from refactx.server.http import bad_request
 from refactx.server.service import Order, TextService
 from refactx.server.streaming import STREAMED, Document, JsonRoute
-from refactx.server.texts import Call, Citation, Delta, Finished, citations_of, reasoning_of
+from refactx.server.texts import Call, Citation, Finished, about_facts, citations_of, reasoning_of
 from refactx.server.tools import Function, Named, NamedTool, Tool
 
 
@@ -63,21 +63,17 @@ class ResponseDocuments(Documents):
         response = self._response(None, [])
         return [self._event(f"response.{what}", response=response) for what in ("created", "in_progress")]
 
-    def piece(self, delta: Delta, index: int) -> list[Document]:
-        if delta.is_reasoning:
+    def piece(self, piece: TextPiece | FormPiece, index: int) -> list[Document]:
+        if isinstance(piece, TextPiece) and piece.is_reasoning:
             self._reasons = True
             found = self._open_reasoning()
-            self._reasoning += delta.text
-            event = self._event("response.reasoning_summary_text.delta", **self._reasoning_place, delta=delta.text)
+            self._reasoning += piece.text
+            event = self._event("response.reasoning_summary_text.delta", **self._reasoning_place, delta=piece.text)
         else:
             found = [*self._close_reasoning(), *self._open_message()]
-            self._text += delta.text
-            event = self._event("response.output_text.delta", **self._text_place, delta=delta.text, logprobs=[])
-        if delta.in_fact:
-            event["refactx"] = {"in_fact": True}
-        if delta.fact is not None:
-            event["refactx"]["fact"] = to_json(PlacedFact(**delta.fact.fields))
-        found.append(event)
+            self._text += piece.text
+            event = self._event("response.output_text.delta", **self._text_place, delta=piece.text, logprobs=[])
+        found.append(event | about_facts(piece))
         return found
 
     def last(self, finished: Finished, index: int) -> list[Document]:
