@@ -45,6 +45,10 @@ HIDDEN = [*SENTINELS.values(), *(one.replace(*PRIVATE) for one in SENTINELS.valu
 """The sentinels, and texts that stand where a string can have a sentinel, but not where it has to."""
 DATA = ("enum", "const", "default", "examples")
 """Keywords whose values are no schemas."""
+_BEFORE = len(" <")
+"""The characters before a name in a fact."""
+MOST_READINGS = 64
+"""The most ways to read one text as names and other parts of a form."""
 
 
 class _Schema(BaseModel):
@@ -157,13 +161,7 @@ def names_in(facts: Sequence[Fact] = ()) -> dict[str, list[str]]:
     return {"subject": [fact.subject for fact in facts], "object": [fact.object for fact in facts]}
 
 
-_BEFORE = len(" <")
-"""The characters before a name in a fact."""
-MOST_READINGS = 64
-"""The most ways to read one text as names and other parts of a form."""
-
-
-class IndexNames:
+class NamesInJson:
     """The names of an index as texts of strings of JSON. `token_bytes`: of the model's ids.
 
     Raises ModelError if the tokenizer joins parts of facts.
@@ -244,7 +242,7 @@ class NamedMatcher(Matcher):
     `grammars`: those outside names; `ways`: those to go on in one.
     """
 
-    def __init__(self, names: IndexNames, grammars: Sequence[Matcher], ways: Sequence[_Way] = ()) -> None:
+    def __init__(self, names: NamesInJson, grammars: Sequence[Matcher], ways: Sequence[_Way] = ()) -> None:
         self._names, self._grammars, self._ways = names, list(grammars), list(ways)
         found = [self._outside(grammar) for grammar in self._grammars] + [way.tokens for way in self._ways]
         tokens = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
@@ -439,5 +437,5 @@ class Forms:
         return Vocabulary(list(self._model.token_bytes), self._index.tokenizer.encode, hidden)
 
     @cached_property
-    def _names(self) -> IndexNames:
-        return IndexNames(self._index, self._model.token_bytes)
+    def _names(self) -> NamesInJson:
+        return NamesInJson(self._index, self._model.token_bytes)

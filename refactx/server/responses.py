@@ -12,18 +12,26 @@ from pydantic import BaseModel, ConfigDict
 from refactx.decoding.stream import FormPiece, TextPiece
 from refactx.server.chat import (
     Documents,
-    TextRequest,
+    TextFields,
     answered,
     calls_of,
     form_of,
 )
-from refactx.server.conversation import CalledFunction, ContentPart, Message, Role, ToolCall, conversation, with_results
+from refactx.server.conversation import (
+    AssistantCall,
+    CalledFunction,
+    ContentPart,
+    Message,
+    Role,
+    conversation,
+    with_results,
+)
 from refactx.server.forms import Format
 from refactx.server.http import bad_request
-from refactx.server.service import Order, TextService
+from refactx.server.service import GenerationOrder, TextService
 from refactx.server.streaming import STREAMED, Document, JsonRoute
-from refactx.server.texts import Call, Citation, Finished, about_facts, citations_of, reasoning_of
-from refactx.server.tools import Function, Named, NamedTool, Tool
+from refactx.server.texts import CalledTool, Citation, Finished, about_facts, citations_of, reasoning_of
+from refactx.server.tools import Function, NamedTool, Tool, ToolName
 
 
 class ResponseDocuments(Documents):
@@ -212,7 +220,7 @@ class ResponseDocuments(Documents):
         }
 
 
-def _call_item(call: Call) -> Document:
+def _call_item(call: CalledTool) -> Document:
     return {
         "id": call.id.replace("call_", "fc_"),
         "type": "function_call",
@@ -250,7 +258,7 @@ class InputItem(BaseModel):
         """Return the message. `field`: its name, for errors. Raises ApiError (400) for other items."""
         if self.type == "function_call":
             function = CalledFunction(name=self.name, arguments=self.arguments)
-            return Message(role="assistant", tool_calls=[ToolCall(id=self.call_id, function=function)])
+            return Message(role="assistant", tool_calls=[AssistantCall(id=self.call_id, function=function)])
         if self.type == "function_call_output":
             return Message(role="tool", tool_call_id=self.call_id, content=self.output)
         if self.type != "message":
@@ -276,13 +284,13 @@ class ResponseTool(Function):
     type: Literal["function"]
 
 
-class NamedFunction(Named):
+class NamedFunction(ToolName):
     """The choice of one tool."""
 
     type: Literal["function"]
 
 
-class ResponseRequest(TextRequest):
+class ResponseRequest(TextFields):
     """A question, or a conversation whose next message is asked for."""
 
     input: str | list[InputItem]
@@ -324,8 +332,8 @@ def responses_router(service: TextService) -> APIRouter:
         if asked.instructions:
             whole.insert(0, {"role": "system", "content": asked.instructions})
         form = await form_of(None if asked.text is None else asked.text.format, "text.format", service)
-        calls = await calls_of(tools, choice, asked.parallel_tool_calls, whole, said, service)
-        order = Order(
+        calls = await calls_of(tools, choice, whole, said, service, parallel=asked.parallel_tool_calls)
+        order = GenerationOrder(
             question=said.question,
             history=said.history,
             system=said.system,

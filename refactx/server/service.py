@@ -32,7 +32,7 @@ from refactx.paths import is_file_name
 from refactx.postgres.entry import Limits
 from refactx.selection.beams import FactBeams
 from refactx.server.forms import Forms, JsonForm
-from refactx.server.http import RETRY_SECONDS, ApiError, Slot, Slots, api_error, bad_request
+from refactx.server.http import RETRY_SECONDS, ApiError, RequestSlot, RequestSlots, api_error, bad_request
 from refactx.server.metrics import Metrics
 from refactx.server.texts import (
     CitedFact,
@@ -41,7 +41,7 @@ from refactx.server.texts import (
     Finished,
     Piece,
     Record,
-    ServerOptions,
+    ServingOptions,
     ThreadedStream,
     Transcripts,
     Value,
@@ -63,6 +63,9 @@ _log = logging.getLogger(__name__)
 USUAL_SECONDS, AWAY_SECONDS = 2.0, 0.5
 """The time between two questions to a database that answers, and to one that does not."""
 LIMITS = Limits(lookup=2.0, outage=0.0)
+LOOKUP_THREADS = 4
+QUERY_THREADS, MOST_QUERIES = 16, 64
+"""Queries of SPARQL that run or wait for a process, and those together with the ones that wait for a thread."""
 
 
 class Following:
@@ -245,13 +248,8 @@ class Continuing:
         return list(map(int, ids))
 
 
-LOOKUP_THREADS = 4
-QUERY_THREADS, MOST_QUERIES = 16, 64
-"""Queries of SPARQL that run or wait for a process, and those together with the ones that wait for a thread."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class GenerationOrder:
     """A text that a request asks for: the answer to `question`, or if there is a `prompt`, its continuation.
 
     `history`, `system`, `free`: as in `Asker.ask`; `stop`: texts that end it, outside of facts; `answer_alone`: what stands
@@ -300,12 +298,12 @@ class TextService:
         model: Any,
         tokenizer: Any,
         index: FactIndex,
-        options: ServerOptions,
+        options: ServingOptions,
         *,
         prompt: Prompt | None = None,
         availability: Availability | None = None,
         translator: "Translator | None" = None,
-        slots: Slots | None = None,
+        slots: RequestSlots | None = None,
     ) -> None:
         self.prompt, self.index, self.options = prompt or prompt_for(None, index), index, options
         self.index_name = index.name if isinstance(index, Index) else None
@@ -321,7 +319,9 @@ class TextService:
         if options.think and not self.asker.can_think:
             raise InputError("the model cannot be told to think before it answers: leave out think")
         self.availability = availability or Availability(None)
-        self.slots = slots or Slots(options.max_running if writes_together(self.model) else 1, options.max_waiting)
+        self.slots = slots or RequestSlots(
+            options.max_running if writes_together(self.model) else 1, options.max_waiting
+        )
         self.metrics = Metrics(options.short or options.name, self.index_name or "")
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
@@ -352,15 +352,15 @@ class TextService:
         self._queries.shutdown(wait=False, cancel_futures=True)
         self.availability.close()
 
-    def take_slot(self, order: Order) -> Slot:
+    def take_slot(self, order: GenerationOrder) -> RequestSlot:
         """Return a place for a text. Raise ApiError if there is none, or if the database is away."""
         if not order.free:
             self.availability.check()
         return self.slots.take()
 
-    def take_slots(self, orders: Sequence[Order]) -> list[Slot]:
+    def take_slots(self, orders: Sequence[GenerationOrder]) -> list[RequestSlot]:
         """Return a place for each of the texts of one request, as `take_slot` does, or for none of them."""
-        found = list[Slot]()
+        found = list[RequestSlot]()
         try:
             for order in orders:
                 found.append(self.take_slot(order))
@@ -394,7 +394,7 @@ class TextService:
             raise
 
     @asynccontextmanager
-    async def live(self, work: Work[Piece, Value], slot: Slot) -> AsyncIterator[ThreadedStream[Piece, Value]]:
+    async def live(self, work: Work[Piece, Value], slot: RequestSlot) -> AsyncIterator[ThreadedStream[Piece, Value]]:
         """Begin work that needs the model, in a thread, when its turn has come.
 
         The slot is released when the thread has ended; the work is told to end when the block is left.
@@ -413,7 +413,7 @@ class TextService:
             else:
                 live.cancel()
 
-    async def compute(self, work: Callable[[Callable[[], bool]], Value], slot: Slot) -> Value:
+    async def compute(self, work: Callable[[Callable[[], bool]], Value], slot: RequestSlot) -> Value:
         """Call `work` as `live` does, given what says whether to end. Return what it returns."""
         whole: Work[object, Value] = lambda _, stops: work(stops)  # noqa: E731 - its type
         async with self.live(whole, slot) as live:
@@ -421,7 +421,7 @@ class TextService:
                 pass
             return live.value
 
-    def write(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
+    def write(self, order: GenerationOrder, slot: RequestSlot) -> AsyncGenerator[Event, None]:
         """Write a text when its turn has come. Yield its pieces, and what it was at the end.
 
         The slot is released when it has ended; if the iteration is closed, it ends before the next pass of the model.
@@ -432,7 +432,7 @@ class TextService:
             return answer_alone(events, None)
         return answer_alone(events, self.prompt.marker) if order.answer_alone else events
 
-    async def _events(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
+    async def _events(self, order: GenerationOrder, slot: RequestSlot) -> AsyncGenerator[Event, None]:
         stream, facts = CountedStream(None if order.scores is None else ScoreLog(order.scores)), list[CitedFact]()
         transcripts = Transcripts("" if order.free else self._trigger, order.stop, strips=order.prompt is None)
         work: Work[TextPiece | FormPiece, Finished] = lambda put, stops: self._written(order, stream, put, stops)  # noqa: E731
@@ -457,7 +457,7 @@ class TextService:
 
     def _written(
         self,
-        order: Order,
+        order: GenerationOrder,
         stream: CountedStream,
         put: Callable[[TextPiece | FormPiece], None],
         stops: Callable[[], bool],
@@ -525,7 +525,7 @@ class TextService:
     @staticmethod
     def _checked(
         asker: CheckedAsker,
-        order: Order,
+        order: GenerationOrder,
         stream: CountedStream,
         put: Callable[[TextPiece], None],
         stops: Callable[[], bool],
@@ -552,7 +552,7 @@ class TextService:
 
     def _finished(
         self,
-        order: Order,
+        order: GenerationOrder,
         transcripts: Transcripts,
         facts: Sequence[CitedFact],
         written: Finished,

@@ -41,7 +41,7 @@ VARIANTS = ("", "answer", "free")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
+class ServingOptions:
     """How a server answers.
 
     `name`: the name of its model; `short`: a name of several models, of which the first is meant. `keys`: the API keys that
@@ -83,7 +83,7 @@ class ServerOptions:
     def variants(self) -> dict[str, str]:
         """The variant of `VARIANTS` that is meant, by each name that a request may give.
 
-        >>> list(ServerOptions(name="demo").variants.items())
+        >>> list(ServingOptions(name="demo").variants.items())
         [('demo', ''), ('demo:answer', 'answer'), ('demo:free', 'free')]
         """
         names = [name for name in (self.name, self.short) if name]
@@ -135,7 +135,7 @@ class CitedFact(TextPiece):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class CalledTool:
     """A call of a tool. `arguments`: JSON."""
 
     name: str
@@ -232,7 +232,7 @@ class Finished:
     thought: str = ""
     thought_tokens: int = 0
     form: str | None = None
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CalledTool, ...] = ()
     scores: tuple[TokenScore, ...] | None = None
     unheld: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
