@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def to_json(document: object) -> Any:
     """Return what JSON has for a document: an object with its fields; for lists and mappings with documents, the same.
 
-    >>> to_json({"facts": [NamedEntity("Alaska", "Q797", None)]})
+    >>> to_json({"facts": [EntityDocument("Alaska", "Q797", None)]})
     {'facts': [{'label': 'Alaska', 'id': 'Q797', 'url': None}]}
     """
     if is_dataclass(document):
@@ -34,7 +34,7 @@ def to_json(document: object) -> Any:
 
 
 @dataclass(frozen=True)
-class NamedEntity:
+class EntityDocument:
     """A subject, predicate or object. `id`, `url`: those in its graph, null if it has none there."""
 
     label: str
@@ -54,9 +54,9 @@ class FactDocument:
     """A fact. `text`: as it is written; `inverse`: whether it reads its property backwards."""
 
     text: str
-    subject: NamedEntity
-    predicate: NamedEntity
-    object: NamedEntity | LiteralValue
+    subject: EntityDocument
+    predicate: EntityDocument
+    object: EntityDocument | LiteralValue
     inverse: bool
 
 
@@ -88,9 +88,9 @@ def rounded(nats: float | None) -> float | None:
     return None if nats is None else round(nats, 3)
 
 
-def named(part: Link | str) -> NamedEntity:
+def named(part: Link | str) -> EntityDocument:
     """Return a part of a fact as an entity, which has no id if it is a literal."""
-    return NamedEntity(part, None, None) if isinstance(part, str) else NamedEntity(part.label, part.id, part.url)
+    return EntityDocument(part, None, None) if isinstance(part, str) else EntityDocument(part.label, part.id, part.url)
 
 
 def fact_fields(linked: LinkedFact, text: str) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class QueryDocument:
     sparql: str | None
     answer: str
     head: str
-    rows: Sequence[NamedEntity | LiteralValue]
+    rows: Sequence[EntityDocument | LiteralValue]
     sorted_by: Sequence[str]
     count: int | None
     truth: bool | None
@@ -302,7 +302,7 @@ class Completion:
 
 
 @dataclass(frozen=True)
-class PredicateOfSubject(NamedEntity):
+class PredicateOfSubject(EntityDocument):
     """A predicate of a subject, and its number of facts. `inverse`: whether it reads its property backwards."""
 
     inverse: bool
@@ -315,7 +315,7 @@ class BrowsedDocument:
     subject, names like it; `resolved`: the label or alias that was given; `truncated`: whether there is more."""
 
     index: str
-    subject: NamedEntity | None
+    subject: EntityDocument | None
     completions: Sequence[Completion]
     properties: Sequence[PredicateOfSubject]
     facts: Sequence[FactDocument]
@@ -354,14 +354,14 @@ class CheckedFact:
 
 
 @dataclass(frozen=True)
-class CheckedText:
+class FactChecks:
     """The facts in a text."""
 
     index: str
     facts: Sequence[CheckedFact]
 
 
-def checked_text(index: str, found: Sequence[Checked]) -> CheckedText:
+def checked_text(index: str, found: Sequence[Checked]) -> FactChecks:
     facts = [
         CheckedFact(
             fact=fact_document(one.linked, one.fact.text),
@@ -371,7 +371,7 @@ def checked_text(index: str, found: Sequence[Checked]) -> CheckedText:
         )
         for one in found
     ]
-    return CheckedText(index, facts)
+    return FactChecks(index, facts)
 
 
 # What the tools of assistants return: all of a fact's parts are entities, which a model reads with less to explain.
@@ -383,9 +383,9 @@ class StatedFact:
     Wikidata, null if it has none."""
 
     text: str
-    subject: NamedEntity
-    predicate: NamedEntity
-    object: NamedEntity
+    subject: EntityDocument
+    predicate: EntityDocument
+    object: EntityDocument
     inverse: bool
     url: str | None
 
@@ -455,7 +455,7 @@ class WalkAnswer:
 
     query: str
     answer: str
-    rows: Sequence[NamedEntity]
+    rows: Sequence[EntityDocument]
     count: int | None
     complete: bool
     facts: Sequence[str]
@@ -486,7 +486,7 @@ class SubjectFacts:
     """The facts of a subject. `properties`: all of its predicates, or the one that was asked for; `near`: if there is no
     such subject, names like it; `resolved`: the label or alias that was given; `truncated`: whether there is more."""
 
-    subject: NamedEntity
+    subject: EntityDocument
     properties: Sequence[PredicateOfSubject]
     facts: Sequence[StatedFact]
     near: Sequence[str]

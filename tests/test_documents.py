@@ -17,7 +17,7 @@ from support.tiny_asker import ANSWER
 from support.translate.kennel import DOGS, KENNEL, Scripted, kennel_engine
 
 import refactx
-from refactx.ask.chat import ChatServer, ServerRole
+from refactx.ask.chat_server import ChatServer, ServerRole
 from refactx.cli.main import cli
 from refactx.documents import answer_document, to_json
 from refactx.ingest.selection import Selection

@@ -100,7 +100,7 @@ LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment behind it
     "top modules": 1730,
     "tree": 2150,
-    "decoding": 1790,
+    "decoding": 1800,  # pieces of forms and what stands before an answer are events of its stream
     "postgres": 3520,
     "index share": 3300,
     "linking": 520,
@@ -111,7 +111,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "ingest": 13980,
     "sparql": 14630,
     "eval": 4800,
-    "documents server mcp": 8400,
+    "documents server mcp": 8320,
     "cli models build": 6710,
 }
 SHARED_CLASS_NAMES = 13

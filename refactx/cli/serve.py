@@ -18,7 +18,7 @@ from refactx.cli.translate import Models, TranslatorOptions, open_translator
 from refactx.errors import InputError, TokenizerMismatchError
 from refactx.lazy import require
 from refactx.postgres.entry import limits_of_environment
-from refactx.server import ServerOptions
+from refactx.server import ServingOptions
 
 if TYPE_CHECKING:
     from refactx.ask.chat_server import ChatServer
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index
     from refactx.server import DatabaseChecks, TextService
-    from refactx.server.http import Slots
+    from refactx.server.http import RequestSlots
     from refactx.server.uploads import Uploads
     from refactx.sparql.packs.pack import Pack
     from refactx.sparql.packs.translator import Translator
@@ -77,7 +77,7 @@ def translator_of(
     cls=GroupedCommand,
     groups={
         "Access": ACCESS,
-        **common.groups_of(ServerOptions),
+        **common.groups_of(ServingOptions),
         "Database and machine": (*common.MACHINE, *common.SERVED),
     },
 )
@@ -107,7 +107,7 @@ def translator_of(
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Answer under NAME too, such as a proxy's.")
 @click.option("--allow-origin", multiple=True, metavar="ORIGIN", help="Let pages of a site ask (CORS); *: of any.")
 @click.option("--root-path", default="", metavar="PATH", help="Path of its addresses behind a proxy, as /kb.")
-@common.declared(ServerOptions)
+@common.declared(ServingOptions)
 @common.server_options
 @common.DB
 @common.engine_options
@@ -142,7 +142,7 @@ def serve(
     from refactx.ask.prompt import load_prompt, prompt_of
     from refactx.server import listen
     from refactx.server import serve as run
-    from refactx.server.http import Slots
+    from refactx.server.http import RequestSlots
     from refactx.server.service import writes_together
 
     keys = () if api_key_file is None else read_keys(api_key_file)
@@ -153,7 +153,7 @@ def serve(
         )
     names = model_names(models, name, given["adapter"])
     machine = common.engine_options_of(given, texts=given["max_running"] + 1, beams=1)
-    options = ServerOptions(
+    options = ServingOptions(
         name=names[0],
         keys=keys,
         hosts=names_of(host, allow_host) if allow_host or (is_own and auth and not keys) else None,
@@ -179,7 +179,7 @@ def serve(
             taught=taught,
             db=db,
             stack=stack,
-            slots=Slots(options.max_running if together else 1, options.max_waiting),
+            slots=RequestSlots(options.max_running if together else 1, options.max_waiting),
             names_index=len(pairs) > 1 or options.max_upload > 0,
         )
         _, loaded, index = pairs[0]
@@ -272,13 +272,13 @@ class ServiceOpener:
     `names_index`: whether their names have that of the index.
     """
 
-    options: ServerOptions
+    options: ServingOptions
     prompt: str | None
     weights: Path | None
     taught: str | None
     db: str | None
     stack: ExitStack
-    slots: "Slots"
+    slots: "RequestSlots"
     names_index: bool
 
     def services(

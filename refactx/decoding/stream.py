@@ -1,4 +1,4 @@
-"""The stream of the text of one generation, split into free text and facts.
+"""The stream of the text of one generation, split into free text and facts: the events from a writer to a client.
 
 Its facts are read from the states of the sequences, without the database, whose loss may be the error.
 """
@@ -21,7 +21,8 @@ class TextPiece:
     """A piece of text.
 
     `in_fact`: it is part of a fact or of its terminator; `completes`: it is the end of the terminator; `fact`: the one that
-    it completes; `in_thought`: it is part of a thought, whose marks are left out.
+    it completes; `in_thought`: it is part of a thought, whose marks are left out; `before_answer`: it is other text before
+    the answer, where the answer alone is asked for.
     """
 
     text: str
@@ -29,6 +30,19 @@ class TextPiece:
     completes: bool = False
     fact: Fact | None = None
     in_thought: bool = False
+    before_answer: bool = False
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Whether it stands before the answer, and is no part of the content of a reply."""
+        return self.in_thought or self.before_answer
+
+
+@dataclass(frozen=True, slots=True)
+class FormPiece:
+    """A piece of the answer in the form that was asked for, such as JSON, which follows all other text."""
+
+    text: str
 
 
 class FactStream:

@@ -43,6 +43,7 @@ PATH = "/mcp"
 BATCH_VERSION, MOST_IN_BATCH = "2025-03-26", 100
 """The version of MCP that has batches, which clients without a header for it have; the most messages of a batch."""
 BAD_ID = "the id of a request has to be a text or an integer"
+_log = logging.getLogger(__name__)
 
 
 class ToolServer(MCPServer):
@@ -287,9 +288,6 @@ def _short_error(body: bytes) -> bytes:
         return body
     said = "the body is no request or notification of JSON-RPC 2.0: send one in each POST"
     return json.dumps(document | {"error": {"code": INVALID_REQUEST, "message": said}}).encode()
-
-
-_log = logging.getLogger(__name__)
 
 
 def tool_error(error: RefactxError) -> Exception:

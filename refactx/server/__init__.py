@@ -2,7 +2,7 @@
 
 | names | what they are |
 |---|---|
-| `TextService`, `ServerOptions`, `Availability` | a model with its index, how it is served, and whether its database answers |
+| `TextService`, `ServingOptions`, `Availability` | a model with its index, how it is served, and whether its database answers |
 | `create_app` | the ASGI application of a service |
 | `listen`, `serve` | the running of that application |
 """
@@ -14,13 +14,13 @@ from refactx.lazy import lazy_exports
 if TYPE_CHECKING:
     from refactx.server.app import create_app, listen, serve
     from refactx.server.service import Availability, DatabaseChecks, TextService
-    from refactx.server.texts import ServerOptions
+    from refactx.server.texts import ServingOptions
 
 # fmt: off
-__all__ = ["Availability", "DatabaseChecks", "ServerOptions", "TextService", "create_app", "listen", "serve"]
+__all__ = ["Availability", "DatabaseChecks", "ServingOptions", "TextService", "create_app", "listen", "serve"]
 # fmt: on
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(
     __name__,
-    {"app": "create_app listen serve", "service": "Availability DatabaseChecks TextService", "texts": "ServerOptions"},
+    {"app": "create_app listen serve", "service": "Availability DatabaseChecks TextService", "texts": "ServingOptions"},
 )

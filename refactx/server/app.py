@@ -48,6 +48,13 @@ from refactx.server.uploads import Uploads, uploads_router
 _log = logging.getLogger(__name__)
 _LOADING = "refactx.loading"
 """The logger of what is loaded, which a terminal shows."""
+_WITH_MODEL = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
+PAUSE = 0.05
+"""The seconds between two looks at whether all texts have ended."""
+HEAD_SECONDS, UNREAD_SECONDS = 10.0, 60.0
+"""How long the head of a request may take, and how long a client may leave some of a reply unread."""
+CONNECTIONS, MOST_DESCRIPTORS = 1000, 1 << 16
+"""The most connections besides those of texts, and the most file descriptors that are asked for."""
 
 
 def create_app(
@@ -194,9 +201,6 @@ class Chooser:
         await self._apps[number](scope, receive, send)
 
 
-_WITH_MODEL = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/responses"})
-
-
 async def _model_of(scope: Scope, receive: Receive) -> tuple[str | None, Receive]:
     """Return the `model` in the body of a request, None if there is none, and what receives that body once more."""
     try:
@@ -240,15 +244,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     return _response(ApiError(error.status_code, message, headers=error.headers))
 
 
-PAUSE = 0.05
-"""The seconds between two looks at whether all texts have ended."""
-HEAD_SECONDS, UNREAD_SECONDS = 10.0, 60.0
-"""How long the head of a request may take, and how long a client may leave some of a reply unread."""
-CONNECTIONS, MOST_DESCRIPTORS = 1000, 1 << 16
-"""The most connections besides those of texts, and the most file descriptors that are asked for."""
-
-
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """The connection of a client, which is closed if the client takes too long.
 
     If there are too many, the one that has waited longest for a whole request makes room for a new one; if all of them are
@@ -261,7 +257,9 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         if self.limit_concurrency is None or len(self.connections) < self.limit_concurrency:
             return
-        others = [one for one in self.connections if isinstance(one, Connection) and one is not self and one.can_close]
+        others = [
+            one for one in self.connections if isinstance(one, HttpConnection) and one is not self and one.can_close
+        ]
         if others:
             _log.warning("there are %d connections, as many as can be: the oldest are closed", self.limit_concurrency)
             min(others, key=lambda one: one._since).abort()
@@ -292,7 +290,7 @@ class Connection(H11Protocol):
             self.abort()
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """A server of one application. `is_draining`: whether it takes no new texts, because it is about to stop."""
 
     def __init__(
@@ -314,7 +312,7 @@ class Server(uvicorn.Server):
             server_header=False,
             lifespan="on",
             ws="none",
-            http=Connection,
+            http=HttpConnection,
             # Half of the descriptors are left to the database and files. asyncio accepts a backlog at once.
             limit_concurrency=min(descriptors // 2, CONNECTIONS + options.max_running + options.max_waiting),
             backlog=max(8, min(128, descriptors // 16)),
@@ -334,7 +332,7 @@ class Server(uvicorn.Server):
         """Look at each connection, every second. Return whether to stop."""
         if counter % 10 == 0:
             for one in list(self.server_state.connections):
-                if isinstance(one, Connection):
+                if isinstance(one, HttpConnection):
                     one.check()
         return await super().on_tick(counter)
 
@@ -405,7 +403,7 @@ def serve(
     log = RequestLog(has_texts=services[0].options.logs_text)
     try:
         with reported(log):
-            Server(services, log, on_start, uploads).run(sockets=[listening])
+            HttpServer(services, log, on_start, uploads).run(sockets=[listening])
     finally:
         if uploads is not None:
             uploads.close()

@@ -14,18 +14,18 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from refactx.ask.checked import ONLY_CHATS, CheckedAsker, unsupported_option
 from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Generation
-from refactx.documents import PlacedFact, to_json
+from refactx.decoding.stream import FormPiece, TextPiece
 from refactx.errors import InputError
 from refactx.options import options_of
 from refactx.server.conversation import Conversation, Message, conversation, with_results
 from refactx.server.forms import Format, JsonForm, names_in
 from refactx.server.http import bad_request, no_model
-from refactx.server.service import Order, TextService
+from refactx.server.service import GenerationOrder, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, Numbered, reply, sse, stream_reply
 from refactx.server.texts import (
-    Delta,
     Finished,
-    ServerOptions,
+    ServingOptions,
+    about_facts,
     citations_of,
     nested,
     reasoning_of,
@@ -35,9 +35,69 @@ from refactx.server.tools import Choice, NamedTool, Tool, ToolOrder
 MOST_STOPS = 4
 MOST_COPIES = 16
 MOST_LOGPROBS = 20
-
-
 MOST_THOUGHT = 100_000
+
+
+EFFORTS = {"none": 0, "minimal": 0, "low": 250, "medium": THOUGHT, "high": 4 * THOUGHT, "xhigh": 16 * THOUGHT}
+"""The most tokens of a thought by the efforts of OpenAI's API."""
+_NOTHING: tuple[Any, ...] = (None, False, [], {}, "")
+REFUSED: dict[str, tuple[Any, ...]] = {
+    # What else a reply would have.
+    "n": (None, 1),
+    "best_of": (None, 1),
+    "echo": _NOTHING,
+    "suffix": _NOTHING,
+    "logprobs": (None, False),
+    "top_logprobs": (None, 0),
+    "modalities": (None, ["text"]),
+    "audio": _NOTHING,
+    "moderation": _NOTHING,
+    "background": _NOTHING,
+    # How tokens are chosen, and when a text ends.
+    "frequency_penalty": (None, 0),
+    "presence_penalty": (None, 0),
+    "repetition_penalty": (None, 1),
+    "repeat_penalty": (None, 1),
+    "length_penalty": (None, 1),
+    "use_beam_search": _NOTHING,
+    "bad_words": _NOTHING,
+    "allowed_token_ids": _NOTHING,
+    "logit_bias": _NOTHING,
+    "top_k": (None, -1, 0),
+    "min_p": (None, 0),
+    "min_tokens": (None, 0),
+    "ignore_eos": _NOTHING,
+    "stop": _NOTHING,
+    "stop_token_ids": _NOTHING,
+    # The form of a text.
+    "response_format": (None, {"type": "text"}),
+    "text.format": (None, {}, {"type": "text"}),
+    "guided_json": _NOTHING,
+    "guided_regex": _NOTHING,
+    "guided_choice": _NOTHING,
+    "guided_grammar": _NOTHING,
+    "structured_outputs": _NOTHING,
+    "grammar": _NOTHING,
+    "json_schema": _NOTHING,
+    # What a text is about.
+    "prompt": _NOTHING,
+    "chat_template": _NOTHING,
+    "chat_template_kwargs": _NOTHING,
+    "continue_final_message": _NOTHING,
+    "documents": _NOTHING,
+    "previous_response_id": _NOTHING,
+    "conversation": _NOTHING,
+    "context_management": _NOTHING,
+    "truncation": (None, "auto", "disabled"),
+    "web_search_options": (None,),
+}
+"""Fields of OpenAI's API, and of servers like it, that would change a reply, each with the values that do not.
+
+They are refused where the class of a request has no such field. Others cannot change a text, and are ignored: `user`,
+`metadata`, `store`, `service_tier`, `include`, `reasoning`, `verbosity`, ...
+"""
+MAX_TOKENS = 16
+"""As in OpenAI's API."""
 
 
 def request_field(name: str, most: int) -> Any:
@@ -61,11 +121,7 @@ class RefactxOptions(BaseModel):
     top_k: int | None = request_field("top_k", 1_000_000)
 
 
-EFFORTS = {"none": 0, "minimal": 0, "low": 250, "medium": THOUGHT, "high": 4 * THOUGHT, "xhigh": 16 * THOUGHT}
-"""The most tokens of a thought by the efforts of OpenAI's API."""
-
-
-class TextRequest(BaseModel):
+class TextFields(BaseModel):
     """The fields that all requests for texts have. Others are ignored, or refused if they would change the reply."""
 
     model_config = ConfigDict(extra="allow")
@@ -100,7 +156,7 @@ class TextRequest(BaseModel):
                     f"{name} is not supported by this server: leave it out", name, "unsupported_parameter"
                 )
 
-    def variant(self, options: ServerOptions) -> str:
+    def variant(self, options: ServingOptions) -> str:
         """Return the variant of the model that is asked for: "", `answer` or `free`. Raise ApiError (404) for others."""
         known = options.variants
         if self.model not in known:
@@ -167,64 +223,6 @@ class TextRequest(BaseModel):
         return found
 
 
-_NOTHING: tuple[Any, ...] = (None, False, [], {}, "")
-REFUSED: dict[str, tuple[Any, ...]] = {
-    # What else a reply would have.
-    "n": (None, 1),
-    "best_of": (None, 1),
-    "echo": _NOTHING,
-    "suffix": _NOTHING,
-    "logprobs": (None, False),
-    "top_logprobs": (None, 0),
-    "modalities": (None, ["text"]),
-    "audio": _NOTHING,
-    "moderation": _NOTHING,
-    "background": _NOTHING,
-    # How tokens are chosen, and when a text ends.
-    "frequency_penalty": (None, 0),
-    "presence_penalty": (None, 0),
-    "repetition_penalty": (None, 1),
-    "repeat_penalty": (None, 1),
-    "length_penalty": (None, 1),
-    "use_beam_search": _NOTHING,
-    "bad_words": _NOTHING,
-    "allowed_token_ids": _NOTHING,
-    "logit_bias": _NOTHING,
-    "top_k": (None, -1, 0),
-    "min_p": (None, 0),
-    "min_tokens": (None, 0),
-    "ignore_eos": _NOTHING,
-    "stop": _NOTHING,
-    "stop_token_ids": _NOTHING,
-    # The form of a text.
-    "response_format": (None, {"type": "text"}),
-    "text.format": (None, {}, {"type": "text"}),
-    "guided_json": _NOTHING,
-    "guided_regex": _NOTHING,
-    "guided_choice": _NOTHING,
-    "guided_grammar": _NOTHING,
-    "structured_outputs": _NOTHING,
-    "grammar": _NOTHING,
-    "json_schema": _NOTHING,
-    # What a text is about.
-    "prompt": _NOTHING,
-    "chat_template": _NOTHING,
-    "chat_template_kwargs": _NOTHING,
-    "continue_final_message": _NOTHING,
-    "documents": _NOTHING,
-    "previous_response_id": _NOTHING,
-    "conversation": _NOTHING,
-    "context_management": _NOTHING,
-    "truncation": (None, "auto", "disabled"),
-    "web_search_options": (None,),
-}
-"""Fields of OpenAI's API, and of servers like it, that would change a reply, each with the values that do not.
-
-They are refused where the class of a request has no such field. Others cannot change a text, and are ignored: `user`,
-`metadata`, `store`, `service_tier`, `include`, `reasoning`, `verbosity`, ...
-"""
-
-
 def stop_texts(stop: str | list[str] | None) -> list[str]:
     """Return the stop texts of a request. Raise ApiError (400) for too many."""
     found = [stop] if isinstance(stop, str) else list(stop or ())
@@ -257,7 +255,7 @@ class Documents(ABC):
         return []
 
     @abstractmethod
-    def piece(self, delta: Delta, index: int) -> list[Document]:
+    def piece(self, piece: TextPiece | FormPiece, index: int) -> list[Document]:
         """Return what a piece of a text becomes."""
 
     @abstractmethod
@@ -272,7 +270,7 @@ class Documents(ABC):
 async def answered(
     service: TextService,
     request: Request,
-    orders: Sequence[Order],
+    orders: Sequence[GenerationOrder],
     documents: Documents,
     *,
     streams: bool | None,
@@ -339,15 +337,11 @@ class ChatDocuments(Documents):
     def first(self, index: int) -> list[Document]:
         return [self._chunk({"role": "assistant", "content": ""}, index)]
 
-    def piece(self, delta: Delta, index: int) -> list[Document]:
-        found: Document = {"content": delta.text}
-        if delta.is_reasoning:
-            found = {"reasoning": delta.text, "reasoning_content": delta.text}
-        if delta.in_fact:
-            found["refactx"] = {"in_fact": True}
-        if delta.fact is not None:
-            found["refactx"]["fact"] = to_json(PlacedFact(**delta.fact.fields))
-        return [self._chunk(found, index)]
+    def piece(self, piece: TextPiece | FormPiece, index: int) -> list[Document]:
+        found: Document = {"content": piece.text}
+        if isinstance(piece, TextPiece) and piece.is_reasoning:
+            found = {"reasoning": piece.text, "reasoning_content": piece.text}
+        return [self._chunk(found | about_facts(piece), index)]
 
     def last(self, finished: Finished, index: int) -> list[Document]:
         cited = [nested(one) for one in citations_of(finished, answer_alone=self._answer_alone)]
@@ -383,7 +377,7 @@ class StreamOptions(BaseModel):
     include_usage: bool | None = False
 
 
-class CompletedRequest(TextRequest):
+class CompletedRequest(TextFields):
     """The fields that requests for completions have, of chats and of prompts."""
 
     n: int | None = Field(default=None, ge=1, le=MOST_COPIES)
@@ -395,7 +389,7 @@ class CompletedRequest(TextRequest):
         """Whether the last chunk of a stream has the numbers of tokens."""
         return bool(self.stream and self.stream_options and self.stream_options.include_usage)
 
-    def scored(self, order: Order, most: int | None, service: TextService) -> Order:
+    def scored(self, order: GenerationOrder, most: int | None, service: TextService) -> GenerationOrder:
         """Return an order with the scores of its tokens, of which `most` likeliest ones are told; None: as it is.
 
         Raises ApiError (400) for a text that is not all of the reply, or is written without an engine.
@@ -407,7 +401,7 @@ class CompletedRequest(TextRequest):
             raise bad_request("logprobs are of whole texts by the model's engine: leave them out here", "logprobs")
         return replace(order, scores=most)
 
-    def copies(self, order: Order) -> list[Order]:
+    def copies(self, order: GenerationOrder) -> list[GenerationOrder]:
         """Return the orders of `n` texts. Raise ApiError (400) for several that would be the same.
 
         A seed counts up from text to text.
@@ -452,10 +446,11 @@ class ChatRequest(CompletedRequest):
 async def calls_of(
     tools: Sequence[Tool] | None,
     choice: Choice | None,
-    parallel: bool | None,
     messages: Sequence[Mapping[str, Any]],
     said: Conversation,
     service: TextService,
+    *,
+    parallel: bool | None,
 ) -> ToolOrder | None:
     """Return the calls that may be made, None for none. `said`: what the messages say, without tools.
 
@@ -485,8 +480,8 @@ def chat_router(service: TextService) -> APIRouter:
         form = await form_of(asked.response_format, "response_format", service)
         if form is not None and asked.stop:
             raise bad_request("stop is not for answers in a form, which end by themselves: leave it out", "stop")
-        calls = await calls_of(asked.tools, asked.tool_choice, asked.parallel_tool_calls, whole, said, service)
-        order = Order(
+        calls = await calls_of(asked.tools, asked.tool_choice, whole, said, service, parallel=asked.parallel_tool_calls)
+        order = GenerationOrder(
             question=said.question,
             history=said.history,
             system=said.system,
@@ -504,10 +499,6 @@ def chat_router(service: TextService) -> APIRouter:
         return await answered(service, request, asked.copies(order), documents, streams=asked.stream, ends=DONE)
 
     return router
-
-
-MAX_TOKENS = 16
-"""As in OpenAI's API."""
 
 
 class CompletionRequest(CompletedRequest):
@@ -542,7 +533,7 @@ def completions_router(service: TextService) -> APIRouter:
         if variant == "answer":
             raise bad_request("the continuation of a prompt is no answer: ask the model without `:answer`", "model")
         free = variant == "free"
-        order = Order(
+        order = GenerationOrder(
             prompt=asked.text(),
             generation=asked.generation(asked.most or MAX_TOKENS, service, free=free, thinks=False),
             free=free,
@@ -565,30 +556,23 @@ class CompletionDocuments(Documents):
 
     def whole(self, texts: Sequence[Finished]) -> Document:
         choices = [
-            self._choice(text.text, index, text.reason, text.to_json(), _listed(text))
+            self._choice(text.text, index, text.reason, logprobs=_listed(text), refactx=text.to_json())
             for index, text in enumerate(texts)
         ]
         return {**self._head, "choices": choices, "usage": usage(texts)}
 
-    def piece(self, delta: Delta, index: int) -> list[Document]:
-        extra: dict[str, Any] | None = {"in_fact": True} if delta.in_fact else None
-        if extra is not None and delta.fact is not None:
-            extra["fact"] = to_json(PlacedFact(**delta.fact.fields))
-        return [self._chunk(self._choice(delta.text, index, None, extra))]
+    def piece(self, piece: TextPiece | FormPiece, index: int) -> list[Document]:
+        return [self._chunk(self._choice(piece.text, index, None, **about_facts(piece)))]
 
     def last(self, finished: Finished, index: int) -> list[Document]:
-        return [self._chunk(self._choice("", index, finished.reason, finished.to_json(), _listed(finished)))]
+        extra = {"logprobs": _listed(finished), "refactx": finished.to_json()}
+        return [self._chunk(self._choice("", index, finished.reason, **extra))]
 
     def end(self, texts: Sequence[Finished]) -> list[Document]:
         return [{**self._head, "choices": [], "usage": usage(texts)}] if self._with_usage else []
 
-    def _choice(
-        self, text: str, index: int, reason: str | None, extra: dict[str, Any] | None, logprobs: Document | None = None
-    ) -> Document:
-        choice: Document = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
-        if extra is not None:
-            choice["refactx"] = extra
-        return choice
+    def _choice(self, text: str, index: int, reason: str | None, **more: Document | None) -> Document:
+        return {"index": index, "text": text, "logprobs": None, "finish_reason": reason, **more}
 
     def _chunk(self, choice: Document) -> Document:
         chunk = {**self._head, "choices": [choice]}

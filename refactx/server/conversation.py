@@ -12,6 +12,9 @@ from refactx.server.http import bad_request
 
 MOST_MESSAGES = 1000
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
+TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
+MOST_NESTED = 100
+"""The most lists and objects within each other in the arguments of a call: chat templates write them again."""
 
 
 class ContentPart(BaseModel):
@@ -30,7 +33,7 @@ class CalledFunction(BaseModel):
     arguments: str
 
 
-class ToolCall(BaseModel):
+class AssistantCall(BaseModel):
     """A call of a tool that the assistant made."""
 
     model_config = ConfigDict(extra="allow")
@@ -46,7 +49,7 @@ class Message(BaseModel):
 
     role: Role
     content: str | list[ContentPart] | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: list[AssistantCall] | None = None
     tool_call_id: str | None = None
 
 
@@ -65,9 +68,6 @@ class Conversation:
         for turn in self.history:
             said += [("user", turn.question), ("assistant", turn.answer)]
         return [{"role": role, "content": text} for role, text in (*said, ("user", self.question))]
-
-
-TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 
 
 def conversation(messages: Iterable[Message], field: str, instructions: str = "") -> Conversation:
@@ -109,7 +109,7 @@ def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message]
 
     Raises ApiError (400) for a result of no call, and for arguments that are no JSON.
 
-    >>> call = ToolCall(id="c", function=CalledFunction(name="f", arguments="{}"))
+    >>> call = AssistantCall(id="c", function=CalledFunction(name="f", arguments="{}"))
     >>> said = [Message(role="user", content="How?"), Message(role="assistant", tool_calls=[call]),
     ...         Message(role="tool", tool_call_id="c", content="5")]
     >>> [message.content for message in with_results(said, "messages")[0]]
@@ -150,10 +150,6 @@ def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message]
             plain.append(message)
         whole.append(turn)
     return plain, whole
-
-
-MOST_NESTED = 100
-"""The most lists and objects within each other in the arguments of a call: chat templates write them again."""
 
 
 def is_nested(value: Any) -> bool:

@@ -21,7 +21,7 @@ from refactx.ask.prompt import Example, Generation
 from refactx.decoding.matching import Allowed, Matcher, Vocabulary, json_grammar
 from refactx.decoding.names import Subjects, Units
 from refactx.decoding.states import Constraint, FactSource
-from refactx.decoding.stream import FactStream
+from refactx.decoding.stream import FactStream, FormPiece, TextPiece
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError, ModelError
 from refactx.fact import Fact
@@ -45,6 +45,10 @@ HIDDEN = [*SENTINELS.values(), *(one.replace(*PRIVATE) for one in SENTINELS.valu
 """The sentinels, and texts that stand where a string can have a sentinel, but not where it has to."""
 DATA = ("enum", "const", "default", "examples")
 """Keywords whose values are no schemas."""
+_BEFORE = len(" <")
+"""The characters before a name in a fact."""
+MOST_READINGS = 64
+"""The most ways to read one text as names and other parts of a form."""
 
 
 class _Schema(BaseModel):
@@ -157,13 +161,7 @@ def names_in(facts: Sequence[Fact] = ()) -> dict[str, list[str]]:
     return {"subject": [fact.subject for fact in facts], "object": [fact.object for fact in facts]}
 
 
-_BEFORE = len(" <")
-"""The characters before a name in a fact."""
-MOST_READINGS = 64
-"""The most ways to read one text as names and other parts of a form."""
-
-
-class IndexNames:
+class NamesInJson:
     """The names of an index as texts of strings of JSON. `token_bytes`: of the model's ids.
 
     Raises ModelError if the tokenizer joins parts of facts.
@@ -244,7 +242,7 @@ class NamedMatcher(Matcher):
     `grammars`: those outside names; `ways`: those to go on in one.
     """
 
-    def __init__(self, names: IndexNames, grammars: Sequence[Matcher], ways: Sequence[_Way] = ()) -> None:
+    def __init__(self, names: NamesInJson, grammars: Sequence[Matcher], ways: Sequence[_Way] = ()) -> None:
         self._names, self._grammars, self._ways = names, list(grammars), list(ways)
         found = [self._outside(grammar) for grammar in self._grammars] + [way.tokens for way in self._ways]
         tokens = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
@@ -365,7 +363,7 @@ class Forms:
         form: JsonForm,
         answer: Answer,
         options: Generation,
-        put: Callable[[str], None],
+        put: Callable[[FormPiece], None],
         *,
         history: Sequence[Example] = (),
         system: str = "",
@@ -375,9 +373,9 @@ class Forms:
         in `Asker.follow_up`, whose errors it raises."""
         pieces, table = list[str](), self._model.token_bytes
 
-        def put_piece(text: str) -> None:
-            pieces.append(text)
-            put(text)
+        def put_piece(piece: TextPiece) -> None:
+            pieces.append(piece.text)
+            put(FormPiece(piece.text))
 
         written = self._asker.follow_up(
             form.request,
@@ -386,7 +384,7 @@ class Forms:
             options,
             history=history,
             system=system,
-            streamer=FactStream(table, None, lambda piece: put_piece(piece.text)),
+            streamer=FactStream(table, None, put_piece),
             cancelled=cancelled,
         )
         text, is_whole = "".join(pieces), False
@@ -439,5 +437,5 @@ class Forms:
         return Vocabulary(list(self._model.token_bytes), self._index.tokenizer.encode, hidden)
 
     @cached_property
-    def _names(self) -> IndexNames:
-        return IndexNames(self._index, self._model.token_bytes)
+    def _names(self) -> NamesInJson:
+        return NamesInJson(self._index, self._model.token_bytes)

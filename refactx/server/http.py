@@ -35,6 +35,30 @@ from refactx.errors import (
 
 RETRY_SECONDS = 2
 """After how many seconds a client should ask again if the database or the model's server is away."""
+LONGEST = 500
+"""The most characters of a path, which clients write."""
+QUIET_SECONDS, MOST_REPORTS = 60.0, 1000
+"""How long a report is not repeated, and how many reports are remembered for that."""
+_QUOTED = re.compile(
+    r"""(?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|(?<!\w)"(?:[^"\\]|\\.)*"(?!\w)|`[^`]*`|“[^”]*”|<[^<>]*>""", re.DOTALL
+)
+LONGEST_RETRY = 60
+"""The most seconds after which a client is told to ask again."""
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_KEYED = re.compile(r"/(?:v1|mcp|metrics|openapi\.json)(?:/|$)")
+BODY_SECONDS = 60.0
+"""How long the body of a request may take."""
+GONE = 499
+"""The status in the log of a request whose client has gone, as of nginx."""
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+_UNSAID = frozenset({"/mcp"})
+"""Routes that do not say that they have answered."""
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]@/\s]*))(?::\d*)?")
+_METHODS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"})
 
 
 class ApiError(Exception):
@@ -150,17 +174,6 @@ def _place(loc: Sequence[str | int], body: object, *, is_missing: bool = False) 
     return tuple(found)
 
 
-LONGEST = 500
-"""The most characters of a path, which clients write."""
-QUIET_SECONDS, MOST_REPORTS = 60.0, 1000
-"""How long a report is not repeated, and how many reports are remembered for that."""
-
-
-_QUOTED = re.compile(
-    r"""(?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|(?<!\w)"(?:[^"\\]|\\.)*"(?!\w)|`[^`]*`|“[^”]*”|<[^<>]*>""", re.DOTALL
-)
-
-
 def without_quotes(message: str) -> str:
     """Return a message without what stands in quotes, which may be of the texts that clients send.
 
@@ -237,11 +250,7 @@ class LogHandler(logging.Handler):
             self.handleError(record)
 
 
-LONGEST_RETRY = 60
-"""The most seconds after which a client is told to ask again."""
-
-
-class Slots:
+class RequestSlots:
     """The turns of requests: `most_running` at once, in the order in which they came, and `most_waiting` that wait.
 
     It is used by one event loop.
@@ -258,7 +267,7 @@ class Slots:
         """How many requests wait for their turn."""
         return len(self._queue)
 
-    def take(self) -> "Slot":
+    def take(self) -> "RequestSlot":
         """Return a place: its turn comes at once, or when others have ended. Raise ApiError (429) if too many wait."""
         if self.running >= self._most_running and self.waiting >= self._most_waiting:
             rounds = (self.waiting + 1) / self._most_running
@@ -269,7 +278,7 @@ class Slots:
                 code="rate_limit_exceeded",
                 headers={"Retry-After": str(retry)},
             )
-        return Slot(self)
+        return RequestSlot(self)
 
     def enter(self) -> "asyncio.Future[None]":
         """Return what is done when the turn has come."""
@@ -294,11 +303,11 @@ class Slots:
             self.running -= 1
 
 
-class Slot:
+class RequestSlot:
     """A place of one request. Release it once, also if its turn has not come."""
 
-    def __init__(self, slots: Slots) -> None:
-        self._slots: Slots | None = slots
+    def __init__(self, slots: RequestSlots) -> None:
+        self._slots: RequestSlots | None = slots
         self._turn, self._started = slots.enter(), cast("float | None", None)
         self.is_used = False
         """Whether what it was taken for has begun, which then releases it."""
@@ -313,19 +322,6 @@ class Slot:
         slots, self._slots = self._slots, None
         if slots is not None:
             slots.leave(self._turn, None if self._started is None else time.monotonic() - self._started)
-
-
-_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_KEYED = re.compile(r"/(?:v1|mcp|metrics|openapi\.json)(?:/|$)")
-BODY_SECONDS = 60.0
-"""How long the body of a request may take."""
-GONE = 499
-"""The status in the log of a request whose client has gone, as of nginx."""
-HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
 
 
 class Gate:
@@ -457,12 +453,6 @@ class Gate:
 
     def _too_large(self, most: int) -> ApiError:
         return ApiError(413, f"the body of the request is too large: send at most {most:,} bytes")
-
-
-_UNSAID = frozenset({"/mcp"})
-"""Routes that do not say that they have answered."""
-_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]@/\s]*))(?::\d*)?")
-_METHODS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"})
 
 
 def _host(header: str) -> str:

@@ -9,12 +9,21 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from refactx.index.index import Index
-from refactx.server.http import Slots
+from refactx.server.http import RequestSlots
 from refactx.server.texts import Record
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
 TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+_OF_SLOTS: dict[tuple[str, str], Callable[[RequestSlots], float]] = {
+    ("num_requests_running", "Texts that are being written."): lambda slots: slots.running,
+    ("num_requests_waiting", "Requests that wait for their turn."): lambda slots: slots.waiting,
+}
+_OF_INDEX: dict[tuple[str, str], Callable[[Index], float]] = {
+    ("lookups", "Queries to the database for parts of the tree."): lambda index: index.round_trips,
+    ("lookup_seconds", "Seconds of lookups."): lambda index: sum(rows.seconds for rows in index.rows),
+    ("cache_hits", "Lookups that memory answered."): lambda index: sum(tree.hits for _, tree in index.segments),
+}
 
 
 class Metrics:
@@ -85,22 +94,11 @@ class Metrics:
         return made.labels(**self._labels)
 
 
-_OF_SLOTS: dict[tuple[str, str], Callable[[Slots], float]] = {
-    ("num_requests_running", "Texts that are being written."): lambda slots: slots.running,
-    ("num_requests_waiting", "Requests that wait for their turn."): lambda slots: slots.waiting,
-}
-_OF_INDEX: dict[tuple[str, str], Callable[[Index], float]] = {
-    ("lookups", "Queries to the database for parts of the tree."): lambda index: index.round_trips,
-    ("lookup_seconds", "Seconds of lookups."): lambda index: sum(rows.seconds for rows in index.rows),
-    ("cache_hits", "Lookups that memory answered."): lambda index: sum(tree.hits for _, tree in index.segments),
-}
-
-
 class MeasuredService(Protocol):
     """A service with figures: those of its texts, and those of what it shares with others."""
 
     metrics: Metrics
-    slots: Slots
+    slots: RequestSlots
     index: Any
 
 

@@ -9,21 +9,29 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
 
-from refactx.documents import PlacedFact, to_json
+from refactx.decoding.stream import FormPiece, TextPiece
 from refactx.server.chat import (
     Documents,
-    TextRequest,
+    TextFields,
     answered,
     calls_of,
     form_of,
 )
-from refactx.server.conversation import CalledFunction, ContentPart, Message, Role, ToolCall, conversation, with_results
+from refactx.server.conversation import (
+    AssistantCall,
+    CalledFunction,
+    ContentPart,
+    Message,
+    Role,
+    conversation,
+    with_results,
+)
 from refactx.server.forms import Format
 from refactx.server.http import bad_request
-from refactx.server.service import Order, TextService
+from refactx.server.service import GenerationOrder, TextService
 from refactx.server.streaming import STREAMED, Document, JsonRoute
-from refactx.server.texts import Call, Citation, Delta, Finished, citations_of, reasoning_of
-from refactx.server.tools import Function, Named, NamedTool, Tool
+from refactx.server.texts import CalledTool, Citation, Finished, about_facts, citations_of, reasoning_of
+from refactx.server.tools import Function, NamedTool, Tool, ToolName
 
 
 class ResponseDocuments(Documents):
@@ -63,21 +71,17 @@ class ResponseDocuments(Documents):
         response = self._response(None, [])
         return [self._event(f"response.{what}", response=response) for what in ("created", "in_progress")]
 
-    def piece(self, delta: Delta, index: int) -> list[Document]:
-        if delta.is_reasoning:
+    def piece(self, piece: TextPiece | FormPiece, index: int) -> list[Document]:
+        if isinstance(piece, TextPiece) and piece.is_reasoning:
             self._reasons = True
             found = self._open_reasoning()
-            self._reasoning += delta.text
-            event = self._event("response.reasoning_summary_text.delta", **self._reasoning_place, delta=delta.text)
+            self._reasoning += piece.text
+            event = self._event("response.reasoning_summary_text.delta", **self._reasoning_place, delta=piece.text)
         else:
             found = [*self._close_reasoning(), *self._open_message()]
-            self._text += delta.text
-            event = self._event("response.output_text.delta", **self._text_place, delta=delta.text, logprobs=[])
-        if delta.in_fact:
-            event["refactx"] = {"in_fact": True}
-        if delta.fact is not None:
-            event["refactx"]["fact"] = to_json(PlacedFact(**delta.fact.fields))
-        found.append(event)
+            self._text += piece.text
+            event = self._event("response.output_text.delta", **self._text_place, delta=piece.text, logprobs=[])
+        found.append(event | about_facts(piece))
         return found
 
     def last(self, finished: Finished, index: int) -> list[Document]:
@@ -216,7 +220,7 @@ class ResponseDocuments(Documents):
         }
 
 
-def _call_item(call: Call) -> Document:
+def _call_item(call: CalledTool) -> Document:
     return {
         "id": call.id.replace("call_", "fc_"),
         "type": "function_call",
@@ -254,7 +258,7 @@ class InputItem(BaseModel):
         """Return the message. `field`: its name, for errors. Raises ApiError (400) for other items."""
         if self.type == "function_call":
             function = CalledFunction(name=self.name, arguments=self.arguments)
-            return Message(role="assistant", tool_calls=[ToolCall(id=self.call_id, function=function)])
+            return Message(role="assistant", tool_calls=[AssistantCall(id=self.call_id, function=function)])
         if self.type == "function_call_output":
             return Message(role="tool", tool_call_id=self.call_id, content=self.output)
         if self.type != "message":
@@ -280,13 +284,13 @@ class ResponseTool(Function):
     type: Literal["function"]
 
 
-class NamedFunction(Named):
+class NamedFunction(ToolName):
     """The choice of one tool."""
 
     type: Literal["function"]
 
 
-class ResponseRequest(TextRequest):
+class ResponseRequest(TextFields):
     """A question, or a conversation whose next message is asked for."""
 
     input: str | list[InputItem]
@@ -328,8 +332,8 @@ def responses_router(service: TextService) -> APIRouter:
         if asked.instructions:
             whole.insert(0, {"role": "system", "content": asked.instructions})
         form = await form_of(None if asked.text is None else asked.text.format, "text.format", service)
-        calls = await calls_of(tools, choice, asked.parallel_tool_calls, whole, said, service)
-        order = Order(
+        calls = await calls_of(tools, choice, whole, said, service, parallel=asked.parallel_tool_calls)
+        order = GenerationOrder(
             question=said.question,
             history=said.history,
             system=said.system,

@@ -26,8 +26,8 @@ from refactx.ask.queries import EXAMPLE, Replies
 from refactx.documents import (
     AnswerForAssistants,
     BrowsedDocument,
-    CheckedText,
     ExampleList,
+    FactChecks,
     answer_for_assistants,
     browsed_document,
     checked_text,
@@ -36,9 +36,9 @@ from refactx.documents import (
 from refactx.errors import RefactxError
 from refactx.index.index import Index
 from refactx.mcp import fact_server, http_app, sparql_result
-from refactx.server.http import ApiError, Slot, api_error, bad_request, without_quotes
+from refactx.server.http import ApiError, RequestSlot, api_error, bad_request, without_quotes
 from refactx.server.metrics import CONTENT_TYPE, JoinedMetrics
-from refactx.server.service import Order, TextService
+from refactx.server.service import GenerationOrder, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonReply, JsonRoute, gone, last_of, note, sse, streamed
 from refactx.server.texts import Finished, Work
 from refactx.walks.facts import TreeFacts
@@ -57,6 +57,12 @@ MOST_EXAMPLES = 20
 LONGEST = 4000
 """The most characters of a name or prefix: no part of a fact is longer than 1,000."""
 Name = Annotated[str, Query(max_length=LONGEST)]
+MOST_ROWS = 10_000
+MOST_FEEDBACK = 100 << 20
+"""Bytes of a file of feedback, after which no more is taken."""
+PAGE = Path(__file__).parent / "page"
+FIRST = "index.html"
+_log = logging.getLogger(__name__)
 
 
 class CheckRequest(BaseModel):
@@ -93,7 +99,7 @@ def facts_router(service: TextService) -> APIRouter:
         return browsed_document(index.name, await service.look_up(read))
 
     @router.post("/v1/facts/check", response_class=JsonReply)
-    async def check(asked: CheckRequest) -> CheckedText:
+    async def check(asked: CheckRequest) -> FactChecks:
         """Return which facts in a text exist; for one that does not, the nearest that do."""
         index, known = _opened(service)
         return checked_text(index.name, await service.look_up(check_text, index, known, asked.text))
@@ -107,9 +113,6 @@ def _opened(service: TextService) -> tuple[Index, TreeFacts]:
     if service.facts is None or not isinstance(service.index, Index):
         raise ApiError(404, "the facts of this server cannot be looked up: they are in no database")
     return service.index, service.facts
-
-
-MOST_ROWS = 10_000
 
 
 class SparqlRequest(BaseModel):
@@ -146,10 +149,6 @@ def sparql_router(service: TextService) -> APIRouter:
         return JsonReply(await service.run_query(run))
 
     return router
-
-
-MOST_FEEDBACK = 100 << 20
-"""Bytes of a file of feedback, after which no more is taken."""
 
 
 class FeedbackRequest(BaseModel):
@@ -276,7 +275,7 @@ def translate_router(service: TextService) -> APIRouter:
 
 
 async def _events(
-    service: TextService, request: Request, slot: Slot, translator: "Translator", question: str
+    service: TextService, request: Request, slot: RequestSlot, translator: "Translator", question: str
 ) -> AsyncGenerator["Event", None]:
     """Yield the steps of a translation, which is made when its turn has come."""
 
@@ -313,10 +312,6 @@ async def _chunks(events: AsyncGenerator["Event", None]) -> AsyncGenerator[bytes
         async for event in events:
             yield sse(event.to_json())
     yield DONE
-
-
-PAGE = Path(__file__).parent / "page"
-FIRST = "index.html"
 
 
 def page_router(folder: Path = PAGE, root: str = "") -> APIRouter:
@@ -392,9 +387,6 @@ def state_router(services: Sequence[TextService], drains: Callable[[], bool]) ->
     return router
 
 
-_log = logging.getLogger(__name__)
-
-
 def assistants_app(
     service: TextService,
 ) -> "tuple[list[BaseRoute], Callable[[FastAPI], AbstractAsyncContextManager[None]] | None]":
@@ -425,7 +417,7 @@ def _safely(service: TextService, call: Callable[..., Any]) -> Callable[..., Any
 
 def _asks(service: TextService) -> Callable[[str], Any]:
     async def ask(question: str) -> AnswerForAssistants:
-        order = Order(question=question, generation=Generation(max_new_tokens=service.options.max_tokens))
+        order = GenerationOrder(question=question, generation=Generation(max_new_tokens=service.options.max_tokens))
         with _safe():
             slot = service.take_slot(order)
             finished = None

@@ -28,6 +28,32 @@ MOST_NEAR = 40
 """The most ways to be as one schema of `oneOf` has it, and as no other one that has common values: the shortest ones."""
 DEEPEST = 60
 """The most schemas within each other that say something of one value."""
+_TYPE_OF = {
+    "string": ("minLength", "maxLength", "pattern", "format", "others"),
+    "number": ("integer", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "array": ("minItems", "maxItems", "uniqueItems", "list", "contains"),
+    "object": ("fields", "required", "forbidden", "minProperties", "maxProperties", "propertyNames"),
+}
+TYPE_OF = {kind: type_ for type_, kinds in _TYPE_OF.items() for kind in kinds}
+_LOOP = "refers to itself with nothing between: what would be written has no end"
+_LITERAL = re.compile(r"\^([\w-]+)\$", re.ASCII)
+"""A pattern of one name."""
+_CLASS = re.compile(r"\\.|\[(\^?)((?:\\.|[^\]\\])*)\]", re.DOTALL)
+_IN_CLASS = re.compile(r"(\\.)|^-|\[|&(?=&)|~(?=~)|(?<=.-)-", re.DOTALL)
+"""A class of characters, and what stands for itself in it by JSON Schema, but not by llguidance."""
+_SIZES = (
+    "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
+)  # fmt: skip
+_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+_MAPS = (
+    "properties", "patternProperties", "dependentSchemas", "dependentRequired", "dependencies", "$defs", "definitions",
+)  # fmt: skip
+_OPPOSITE = {
+    "minimum": "exclusiveMaximum", "exclusiveMaximum": "minimum",
+    "maximum": "exclusiveMinimum", "exclusiveMinimum": "maximum",
+    "minLength": "maxLength", "maxLength": "minLength", "minItems": "maxItems", "maxItems": "minItems",
+    "minProperties": "maxProperties", "maxProperties": "minProperties",
+}  # fmt: skip
 
 
 class Claim(NamedTuple):
@@ -73,32 +99,6 @@ Part = frozenset[Claim]
 """What a part of a value has to be: all of some claims."""
 ANYTHING, NOTHING = Claim(0, True), Claim(0, False)
 EVERY, NONE = ValidWays((ValidWay(frozenset(TYPES)),)), ValidWays(())
-_TYPE_OF = {
-    "string": ("minLength", "maxLength", "pattern", "format", "others"),
-    "number": ("integer", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "array": ("minItems", "maxItems", "uniqueItems", "list", "contains"),
-    "object": ("fields", "required", "forbidden", "minProperties", "maxProperties", "propertyNames"),
-}
-TYPE_OF = {kind: type_ for type_, kinds in _TYPE_OF.items() for kind in kinds}
-_LOOP = "refers to itself with nothing between: what would be written has no end"
-_LITERAL = re.compile(r"\^([\w-]+)\$", re.ASCII)
-"""A pattern of one name."""
-_CLASS = re.compile(r"\\.|\[(\^?)((?:\\.|[^\]\\])*)\]", re.DOTALL)
-_IN_CLASS = re.compile(r"(\\.)|^-|\[|&(?=&)|~(?=~)|(?<=.-)-", re.DOTALL)
-"""A class of characters, and what stands for itself in it by JSON Schema, but not by llguidance."""
-_SIZES = (
-    "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
-)  # fmt: skip
-_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
-_MAPS = (
-    "properties", "patternProperties", "dependentSchemas", "dependentRequired", "dependencies", "$defs", "definitions",
-)  # fmt: skip
-_OPPOSITE = {
-    "minimum": "exclusiveMaximum", "exclusiveMaximum": "minimum",
-    "maximum": "exclusiveMinimum", "exclusiveMinimum": "maximum",
-    "minLength": "maxLength", "maxLength": "minLength", "minItems": "maxItems", "maxItems": "minItems",
-    "minProperties": "maxProperties", "maxProperties": "minProperties",
-}  # fmt: skip
 
 
 def listed(value: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from functools import cached_property
 from threading import Event as Flag
 from threading import Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from refactx.ask.answer import final_answer, marker_start, unlinked
 from refactx.ask.asker import Asker, FactIndex, language_model
@@ -22,31 +22,26 @@ from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import Example, Generation, Prompt
 from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions
 from refactx.decoding.states import FactSource
-from refactx.decoding.stream import TextPiece
+from refactx.decoding.stream import FormPiece, TextPiece
 from refactx.engines.engine import LanguageModel
 from refactx.engines.writer import ScoreLog
 from refactx.errors import DatabaseError, InputError, RefactxError
-from refactx.fact import LinkedFact
 from refactx.index.index import Index
 from refactx.index.open import connect
 from refactx.paths import is_file_name
 from refactx.postgres.entry import Limits
 from refactx.selection.beams import FactBeams
-from refactx.server.forms import Forms, JsonForm, WrittenForm
-from refactx.server.http import RETRY_SECONDS, ApiError, Slot, Slots, api_error, bad_request
+from refactx.server.forms import Forms, JsonForm
+from refactx.server.http import RETRY_SECONDS, ApiError, RequestSlot, RequestSlots, api_error, bad_request
 from refactx.server.metrics import Metrics
 from refactx.server.texts import (
-    Call,
-    Chunk,
     CitedFact,
     CountedStream,
-    Delta,
     Event,
     Finished,
     Piece,
     Record,
-    ServerOptions,
-    Span,
+    ServingOptions,
     ThreadedStream,
     Transcripts,
     Value,
@@ -56,7 +51,7 @@ from refactx.server.texts import (
     scores_of,
 )
 from refactx.server.tools import ToolOrder, Tools
-from refactx.walks import AnsweredQuery, TreeFacts
+from refactx.walks import TreeFacts
 
 if TYPE_CHECKING:
     from refactx.postgres.database import Database
@@ -68,6 +63,9 @@ _log = logging.getLogger(__name__)
 USUAL_SECONDS, AWAY_SECONDS = 2.0, 0.5
 """The time between two questions to a database that answers, and to one that does not."""
 LIMITS = Limits(lookup=2.0, outage=0.0)
+LOOKUP_THREADS = 4
+QUERY_THREADS, MOST_QUERIES = 16, 64
+"""Queries of SPARQL that run or wait for a process, and those together with the ones that wait for a thread."""
 
 
 class Following:
@@ -185,25 +183,6 @@ class DatabaseChecks:
             release()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Continuation:
-    """How a text ended, and what it says: see `refactx.Answer`. Continuations of prompts have no `answer`.
-
-    `thought_tokens`: how many ids the thought before the answer took; `form`: the answer in the form that was asked for;
-    `calls`: of tools."""
-
-    reason: Literal["stop", "length", "tool_calls"]
-    forced_tokens: int
-    forward_passes: int
-    answer: str = ""
-    queries: tuple[AnsweredQuery, ...] = ()
-    confidence: float | None = None
-    turns_left_out: int = 0
-    thought_tokens: int = 0
-    form: WrittenForm | None = None
-    calls: tuple[Call, ...] = ()
-
-
 class Continuing:
     """The writing of continuations, by the model itself or by beams: without a question, there is no channel."""
 
@@ -221,7 +200,7 @@ class Continuing:
         free: bool,
         stream: CountedStream,
         cancelled: Callable[[], bool],
-    ) -> Continuation:
+    ) -> Finished:
         """Write the text after a prompt, given as text or ids, which may end within a fact.
 
         Raises InputError for a prompt that is empty, too long, or has ids that the model does not have, and for a model
@@ -253,7 +232,7 @@ class Continuing:
             raise failed.error from None
         stream.end()
         has_ended = bool(written.ids) and written.ids[-1] in self._model.ends
-        return Continuation(
+        return Finished(
             reason="stop" if has_ended else "length", forced_tokens=written.forced, forward_passes=written.passes
         )
 
@@ -269,13 +248,8 @@ class Continuing:
         return list(map(int, ids))
 
 
-LOOKUP_THREADS = 4
-QUERY_THREADS, MOST_QUERIES = 16, 64
-"""Queries of SPARQL that run or wait for a process, and those together with the ones that wait for a thread."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class GenerationOrder:
     """A text that a request asks for: the answer to `question`, or if there is a `prompt`, its continuation.
 
     `history`, `system`, `free`: as in `Asker.ask`; `stop`: texts that end it, outside of facts; `answer_alone`: what stands
@@ -324,12 +298,12 @@ class TextService:
         model: Any,
         tokenizer: Any,
         index: FactIndex,
-        options: ServerOptions,
+        options: ServingOptions,
         *,
         prompt: Prompt | None = None,
         availability: Availability | None = None,
         translator: "Translator | None" = None,
-        slots: Slots | None = None,
+        slots: RequestSlots | None = None,
     ) -> None:
         self.prompt, self.index, self.options = prompt or prompt_for(None, index), index, options
         self.index_name = index.name if isinstance(index, Index) else None
@@ -345,7 +319,9 @@ class TextService:
         if options.think and not self.asker.can_think:
             raise InputError("the model cannot be told to think before it answers: leave out think")
         self.availability = availability or Availability(None)
-        self.slots = slots or Slots(options.max_running if writes_together(self.model) else 1, options.max_waiting)
+        self.slots = slots or RequestSlots(
+            options.max_running if writes_together(self.model) else 1, options.max_waiting
+        )
         self.metrics = Metrics(options.short or options.name, self.index_name or "")
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
@@ -376,15 +352,15 @@ class TextService:
         self._queries.shutdown(wait=False, cancel_futures=True)
         self.availability.close()
 
-    def take_slot(self, order: Order) -> Slot:
+    def take_slot(self, order: GenerationOrder) -> RequestSlot:
         """Return a place for a text. Raise ApiError if there is none, or if the database is away."""
         if not order.free:
             self.availability.check()
         return self.slots.take()
 
-    def take_slots(self, orders: Sequence[Order]) -> list[Slot]:
+    def take_slots(self, orders: Sequence[GenerationOrder]) -> list[RequestSlot]:
         """Return a place for each of the texts of one request, as `take_slot` does, or for none of them."""
-        found = list[Slot]()
+        found = list[RequestSlot]()
         try:
             for order in orders:
                 found.append(self.take_slot(order))
@@ -418,7 +394,7 @@ class TextService:
             raise
 
     @asynccontextmanager
-    async def live(self, work: Work[Piece, Value], slot: Slot) -> AsyncIterator[ThreadedStream[Piece, Value]]:
+    async def live(self, work: Work[Piece, Value], slot: RequestSlot) -> AsyncIterator[ThreadedStream[Piece, Value]]:
         """Begin work that needs the model, in a thread, when its turn has come.
 
         The slot is released when the thread has ended; the work is told to end when the block is left.
@@ -437,7 +413,7 @@ class TextService:
             else:
                 live.cancel()
 
-    async def compute(self, work: Callable[[Callable[[], bool]], Value], slot: Slot) -> Value:
+    async def compute(self, work: Callable[[Callable[[], bool]], Value], slot: RequestSlot) -> Value:
         """Call `work` as `live` does, given what says whether to end. Return what it returns."""
         whole: Work[object, Value] = lambda _, stops: work(stops)  # noqa: E731 - its type
         async with self.live(whole, slot) as live:
@@ -445,7 +421,7 @@ class TextService:
                 pass
             return live.value
 
-    def write(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
+    def write(self, order: GenerationOrder, slot: RequestSlot) -> AsyncGenerator[Event, None]:
         """Write a text when its turn has come. Yield its pieces, and what it was at the end.
 
         The slot is released when it has ended; if the iteration is closed, it ends before the next pass of the model.
@@ -456,25 +432,21 @@ class TextService:
             return answer_alone(events, None)
         return answer_alone(events, self.prompt.marker) if order.answer_alone else events
 
-    async def _events(self, order: Order, slot: Slot) -> AsyncGenerator[Event, None]:
+    async def _events(self, order: GenerationOrder, slot: RequestSlot) -> AsyncGenerator[Event, None]:
         stream, facts = CountedStream(None if order.scores is None else ScoreLog(order.scores)), list[CitedFact]()
         transcripts = Transcripts("" if order.free else self._trigger, order.stop, strips=order.prompt is None)
-        work: Work[TextPiece | str, Continuation] = lambda put, stops: self._written(order, stream, put, stops)  # noqa: E731
+        work: Work[TextPiece | FormPiece, Finished] = lambda put, stops: self._written(order, stream, put, stops)  # noqa: E731
         async with self.live(work, slot) as live:
             record = Record()
             async for burst in live.bursts():
                 record.first = record.first or time.monotonic()
-                form = "".join(piece for piece in burst if isinstance(piece, str))  # after all that is no form
-                chunks = [one for piece in burst if not isinstance(piece, str) for one in transcripts.add(piece)]
-                for passed in joined([*chunks, *(transcripts.end(is_whole=True) if form else ())]):
-                    yield await self._delta(passed, facts)
-                if form:
-                    yield Delta(text=form, is_form=True)
+                for passed in joined(one for piece in burst for one in transcripts.add(piece)):
+                    yield await self._linked(passed, facts)
                 if transcripts.answer.is_stopped:
                     live.cancel()
             written = live.value
             for passed in joined(transcripts.end(is_whole=written.reason == "stop")):
-                yield await self._delta(passed, facts)
+                yield await self._linked(passed, facts)
             record.finished = self._finished(order, transcripts, facts, written, stream)
             self.metrics.record(record)
             yield record.finished
@@ -484,12 +456,16 @@ class TextService:
         return str(getattr(self.index, "trigger", self.prompt.trigger))
 
     def _written(
-        self, order: Order, stream: CountedStream, put: Callable[[TextPiece | str], None], stops: Callable[[], bool]
-    ) -> Continuation:
+        self,
+        order: GenerationOrder,
+        stream: CountedStream,
+        put: Callable[[TextPiece | FormPiece], None],
+        stops: Callable[[], bool],
+    ) -> Finished:
         """Write a text, in a thread. What stands before a form may take half of the tokens."""
         if isinstance(self.asker, CheckedAsker):
             return self._checked(self.asker, order, stream, put, stops)
-        own, generation, form = self.scoring("model"), order.generation, cast("WrittenForm | None", None)
+        own, generation = self.scoring("model"), order.generation
         if order.prompt is not None:
             stream.begin(own.asker.stream(put, order.free, think=None))
             return own.continuing.write(order.prompt, generation, order.free, stream, stops)
@@ -500,7 +476,7 @@ class TextService:
             if called is not None:
                 calls, text = called.calls, called.written
                 has_ended = bool(called.reply) and text.ids[-1] in own.model.ends
-                return Continuation(
+                return Finished(
                     answer=called.reply,
                     reason="tool_calls" if calls else "stop" if has_ended else "length",
                     forced_tokens=text.forced,
@@ -518,6 +494,16 @@ class TextService:
             streamer=stream,
             cancelled=stops,
         )
+        finished = Finished(
+            answer=answer.answer,
+            queries=answer.queries,
+            confidence=answer.confidence,
+            reason="stop" if answer.finish_reason == "stop" else "length",
+            forced_tokens=answer.forced_tokens,
+            forward_passes=answer.forward_passes,
+            turns_left_out=answer.turns_left_out,
+            thought_tokens=answer.thought_tokens,
+        )
         if answer.finish_reason == "interrupted":
             stream.end()
         elif order.form is not None:
@@ -526,56 +512,50 @@ class TextService:
             form = own.forms.write(
                 order.form, answer, options, put, history=order.history, system=order.system, cancelled=stops
             )
-        reason: Literal["stop", "length"] = "stop" if answer.finish_reason == "stop" else "length"
-        return Continuation(
-            answer=answer.answer,
-            queries=answer.queries,
-            confidence=answer.confidence,
-            reason=reason if form is None else form.reason,
-            forced_tokens=answer.forced_tokens + (form.forced if form else 0),
-            forward_passes=answer.forward_passes + (form.passes if form else 0),
-            turns_left_out=answer.turns_left_out,
-            thought_tokens=answer.thought_tokens,
-            form=form,
-        )
+            return replace(
+                finished,
+                form=form.text,
+                reason=form.reason,
+                tokens=form.tokens,
+                forced_tokens=answer.forced_tokens + form.forced,
+                forward_passes=answer.forward_passes + form.passes,
+            )
+        return finished
 
     @staticmethod
     def _checked(
         asker: CheckedAsker,
-        order: Order,
+        order: GenerationOrder,
         stream: CountedStream,
         put: Callable[[TextPiece], None],
         stops: Callable[[], bool],
-    ) -> Continuation:
+    ) -> Finished:
         """Let a model that only chats write a text, and pass it on when its facts were checked."""
         given = order.question, order.generation, order.history, order.system
         written = asker.write(*given, free=order.free, cancelled=stops)
         stream.prompt_tokens, stream.tokens = written.usage.prompt, written.usage.written
         for piece in written.pieces:
             put(piece)
-        return Continuation(
+        return Finished(
             answer=written.answer.answer,
             reason="stop" if written.answer.finish_reason == "stop" else "length",
             forced_tokens=0,
             forward_passes=written.answer.forward_passes,
         )
 
-    async def _delta(self, passed: Chunk, facts: list[CitedFact]) -> Delta:
-        if passed.span is None:
-            return Delta(text=passed.text, in_fact=passed.in_fact, is_reasoning=passed.in_thought)
-        span: Span = passed.span
-        linked: LinkedFact = await self.look_up(getattr(self.index, "links", unlinked), span.fact)
-        facts.append(
-            CitedFact(fact=span.fact, linked=linked, start=span.start, stop=span.stop, in_thought=passed.in_thought)
-        )
-        return Delta(text=passed.text, in_fact=True, fact=facts[-1], is_reasoning=passed.in_thought)
+    async def _linked(self, piece: TextPiece | FormPiece, facts: list[CitedFact]) -> TextPiece | FormPiece:
+        """Return a piece; one that ends a fact has its ids, and is added to `facts`."""
+        if isinstance(piece, CitedFact):
+            piece = replace(piece, linked=await self.look_up(getattr(self.index, "links", unlinked), piece.fact))
+            facts.append(piece)
+        return piece
 
     def _finished(
         self,
-        order: Order,
+        order: GenerationOrder,
         transcripts: Transcripts,
         facts: Sequence[CitedFact],
-        written: Continuation,
+        written: Finished,
         stream: CountedStream,
     ) -> Finished:
         transcript = transcripts.answer
@@ -590,26 +570,22 @@ class TextService:
                 else final_answer(text, marker, [one.fact for one in facts if not one.in_thought], self._trigger)
             )
             reason = "stop"
-        return Finished(
+        scores = stream.scores
+        return replace(
+            written,
             text=text,
             answer=answer,
             answer_start=len(text) if start is None or order.form else start,
             facts=tuple(one for one in facts if not one.in_thought or one.fact.text not in own),
-            queries=written.queries,
             unknown=bool(unknown) and answer == unknown,
-            confidence=written.confidence,
             reason=reason,
             prompt_tokens=stream.prompt_tokens,
-            tokens=stream.tokens + (written.form.tokens if written.form else 0),
-            forced_tokens=written.forced_tokens,
-            forward_passes=written.forward_passes,
-            turns_left_out=written.turns_left_out,
+            tokens=stream.tokens + written.tokens,
             thought=transcripts.thought.text,
-            thought_tokens=written.thought_tokens,
             calls=() if transcript.is_stopped else written.calls,
             scores=None
-            if stream.scores is None
-            else scores_of(stream.scores.found, self.scoring("logprobs").model.token_bytes, text),
-            form=None if order.form is None else written.form.text if written.form else "",
+            if scores is None
+            else scores_of(scores.found, self.scoring("logprobs").model.token_bytes, text),
+            form=None if order.form is None else written.form or "",
             unheld={} if order.calls is None else order.calls.form.unheld,
         )

@@ -19,13 +19,17 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.exceptions import HTTPException
 
 from refactx.errors import RefactxError
-from refactx.server.http import GONE, ApiError, Slot, api_error
-from refactx.server.service import Order, TextService
+from refactx.server.http import GONE, ApiError, RequestSlot, api_error
+from refactx.server.service import GenerationOrder, TextService
 from refactx.server.texts import Event, Finished
 
 Item = TypeVar("Item")
 Document = dict[str, Any]
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+STREAMED: dict[int | str, Document] = {200: {"content": {"text/event-stream": {}}}}
+"""What the description of a route adds if its reply may be a stream."""
+DONE = b"data: [DONE]\n\n"
+_log = logging.getLogger(__name__)
 
 
 class ClientGoneError(Exception):
@@ -163,11 +167,6 @@ class JsonReply(JSONResponse):
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-STREAMED: dict[int | str, Document] = {200: {"content": {"text/event-stream": {}}}}
-"""What the description of a route adds if its reply may be a stream."""
-DONE = b"data: [DONE]\n\n"
-
-
 class EventStream(StreamingResponse):
     """A response of server-sent events."""
 
@@ -178,12 +177,11 @@ class EventStream(StreamingResponse):
         super().__init__(body, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
 
 
-_log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 
 async def last_of(
-    service: TextService, request: Request, slots: Sequence[Slot], events: AsyncGenerator[Value, None]
+    service: TextService, request: Request, slots: Sequence[RequestSlot], events: AsyncGenerator[Value, None]
 ) -> Value | None:
     """Return the last of the events of a request, which use `slots`; None if its client has gone. Raises ApiError."""
     exchange = _exchange(service, request, slots, events)
@@ -196,7 +194,7 @@ async def last_of(
 
 
 async def streamed(
-    service: TextService, request: Request, slots: Sequence[Slot], chunks: AsyncGenerator[bytes, None]
+    service: TextService, request: Request, slots: Sequence[RequestSlot], chunks: AsyncGenerator[bytes, None]
 ) -> Response:
     """Return chunks, whose making uses `slots`, as a stream, which begins with the first one, or with a sign of life if
     that takes long.
@@ -223,7 +221,10 @@ Numbered = AsyncGenerator[tuple[int, Event], None]
 
 
 async def reply(
-    service: TextService, request: Request, orders: Sequence[Order], document: Callable[[Sequence[Finished]], Document]
+    service: TextService,
+    request: Request,
+    orders: Sequence[GenerationOrder],
+    document: Callable[[Sequence[Finished]], Document],
 ) -> Response:
     """Return whole texts as one document. Raises ApiError."""
     slots = service.take_slots(orders)
@@ -238,7 +239,7 @@ async def reply(
 async def stream_reply(
     service: TextService,
     request: Request,
-    orders: Sequence[Order],
+    orders: Sequence[GenerationOrder],
     chunks: Callable[[Numbered], AsyncGenerator[bytes, None]],
 ) -> Response:
     """Return texts as a stream. Raises ApiError."""
@@ -256,7 +257,9 @@ async def _ends(events: Numbered) -> AsyncGenerator[list[Finished], None]:
     yield [found[number] for number in sorted(found)]
 
 
-def _events(service: TextService, request: Request, orders: Sequence[Order], slots: Sequence[Slot]) -> Numbered:
+def _events(
+    service: TextService, request: Request, orders: Sequence[GenerationOrder], slots: Sequence[RequestSlot]
+) -> Numbered:
     pairs = zip(orders, slots, strict=True)
     return together([_noted(service.write(order, slot), service, request, order) for order, slot in pairs])
 
@@ -287,7 +290,7 @@ async def together(texts: Sequence[AsyncGenerator[Value, None]]) -> AsyncGenerat
 
 
 def _exchange(
-    service: TextService, request: Request, slots: Sequence[Slot], events: AsyncGenerator[Value, None]
+    service: TextService, request: Request, slots: Sequence[RequestSlot], events: AsyncGenerator[Value, None]
 ) -> ClientConnection[Value]:
     def release() -> None:
         for slot in slots:
@@ -330,7 +333,7 @@ def gone(request: Request) -> Response:
 
 
 async def _noted(
-    events: AsyncGenerator[Event, None], service: TextService, request: Request, order: Order
+    events: AsyncGenerator[Event, None], service: TextService, request: Request, order: GenerationOrder
 ) -> AsyncGenerator[Event, None]:
     """Yield events; the line in the log has what was asked for and what was written."""
     logs_text = service.options.logs_text

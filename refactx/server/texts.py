@@ -1,6 +1,6 @@
 """What happens while a text is written, and what it was when it has ended.
 
-Pieces go in, deltas come out. What may be the beginning of a stop text, white space that may be the last of the text, and
+Pieces go in, and come out. What may be the beginning of a stop text, white space that may be the last of the text, and
 a trigger after which no fact may come, are held back until more is known. Stop texts count outside of facts alone.
 """
 
@@ -8,7 +8,7 @@ import asyncio
 import time
 import uuid
 from codecs import getincrementaldecoder
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
@@ -16,13 +16,14 @@ from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Generic, Literal, TypeVar
 
-from refactx.ask.answer import MARKUP, marker_start, statement_url
+from refactx.ask.answer import MARKUP, marker_start, statement_url, unlinked
 from refactx.ask.evidence import Evidence, evidence_of, parts_of
 from refactx.ask.prompt import MAX_NEW_TOKENS, THINK_WORDS
 from refactx.decoding.states import State
-from refactx.decoding.stream import FactStream, TextPiece
+from refactx.decoding.stream import FactStream, FormPiece, TextPiece
 from refactx.documents import (
     PlacedEvidence,
+    PlacedFact,
     TextDocument,
     evidence_document,
     fact_fields,
@@ -40,7 +41,7 @@ VARIANTS = ("", "answer", "free")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
+class ServingOptions:
     """How a server answers.
 
     `name`: the name of its model; `short`: a name of several models, of which the first is meant. `keys`: the API keys that
@@ -82,7 +83,7 @@ class ServerOptions:
     def variants(self) -> dict[str, str]:
         """The variant of `VARIANTS` that is meant, by each name that a request may give.
 
-        >>> list(ServerOptions(name="demo").variants.items())
+        >>> list(ServingOptions(name="demo").variants.items())
         [('demo', ''), ('demo:answer', 'answer'), ('demo:free', 'free')]
         """
         names = [name for name in (self.name, self.short) if name]
@@ -90,8 +91,8 @@ class ServerOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CitedFact:
-    """A fact in a text: `fact`, with its ids as `linked`.
+class CitedFact(TextPiece):
+    """The piece of text with which a `fact` ends, with its ids as `linked`.
 
     `start`, `stop`: where it stands in the text, or `in_thought`, in code points: from the trigger before it to the end of
     its terminator.
@@ -101,7 +102,6 @@ class CitedFact:
     linked: LinkedFact
     start: int
     stop: int
-    in_thought: bool = False
 
     @property
     def title(self) -> str:
@@ -110,7 +110,7 @@ class CitedFact:
         >>> from refactx.fact import Link
         >>> parts = Link("Alaska", "Q797"), Link("capital", "P36"), Link("Juneau", "Q29445")
         >>> fact = Fact("Alaska", "capital", "Juneau", "<Alaska> <capital> <Juneau> .", (0, 9))
-        >>> CitedFact(fact=fact, linked=LinkedFact(*parts), start=0, stop=29).title
+        >>> CitedFact(fact.text, fact=fact, linked=LinkedFact(*parts), start=0, stop=29).title
         'Alaska: capital: Juneau'
         """
         return ": ".join((self.fact.subject, self.fact.predicate, self.fact.object))
@@ -122,7 +122,7 @@ class CitedFact:
         >>> from refactx.fact import Link
         >>> parts = Link("Alaska", "Q797"), Link("capital", "P36"), Link("Juneau", "Q29445")
         >>> fact = Fact("Alaska", "capital", "Juneau", "<Alaska> <capital> <Juneau> .", (0, 9))
-        >>> CitedFact(fact=fact, linked=LinkedFact(*parts), start=0, stop=29).url
+        >>> CitedFact(fact.text, fact=fact, linked=LinkedFact(*parts), start=0, stop=29).url
         'https://www.wikidata.org/wiki/Q797#P36'
         """
         return statement_url(self.linked)
@@ -135,20 +135,7 @@ class CitedFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
-    """The next piece of a text. `in_fact`: it is part of a fact; `fact`: the one that ends with it; `is_reasoning`: it
-    stands before the answer, such as in a thought, and is no part of the content; `is_form`: it is part of the answer in the
-    form that was asked for."""
-
-    text: str
-    in_fact: bool = False
-    fact: CitedFact | None = None
-    is_reasoning: bool = False
-    is_form: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class CalledTool:
     """A call of a tool. `arguments`: JSON."""
 
     name: str
@@ -219,7 +206,7 @@ def scores_of(scores: Sequence[Score], token_bytes: Sequence[bytes], text: str) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A text that has ended.
+    """A text that has ended. (What writes it leaves what a stream knows of it, such as its text and facts, at their defaults.)
 
     `text`: all of it after the `thought`, which took `thought_tokens`; `answer`: its final answer, empty if there is
     none; `answer_start`: where the marker before it begins; `facts`: those in it; `queries`: those in it with their
@@ -229,23 +216,23 @@ class Finished:
     arguments of tools, by their names.
     """
 
-    text: str
-    answer: str
-    answer_start: int
-    facts: tuple[CitedFact, ...]
-    queries: tuple[AnsweredQuery, ...]
-    unknown: bool
-    confidence: float | None
     reason: Literal["stop", "length", "tool_calls"]
-    prompt_tokens: int
-    tokens: int
     forced_tokens: int
     forward_passes: int
-    turns_left_out: int
+    text: str = ""
+    answer: str = ""
+    answer_start: int = 0
+    facts: tuple[CitedFact, ...] = ()
+    queries: tuple[AnsweredQuery, ...] = ()
+    unknown: bool = False
+    confidence: float | None = None
+    prompt_tokens: int = 0
+    tokens: int = 0
+    turns_left_out: int = 0
     thought: str = ""
     thought_tokens: int = 0
     form: str | None = None
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CalledTool, ...] = ()
     scores: tuple[TokenScore, ...] | None = None
     unheld: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -319,6 +306,14 @@ def citations_of(finished: Finished, *, answer_alone: bool) -> list[Citation]:
     return [found for found in (*inside, *(before if content else ())) if found is not None]
 
 
+def about_facts(piece: TextPiece | FormPiece) -> dict[str, Any]:
+    """Return the field that the document of a piece has if it is part of a fact, and the fact that ends with it; else none."""
+    if isinstance(piece, FormPiece) or not piece.in_fact:
+        return {}
+    fact = {"fact": to_json(PlacedFact(**piece.fields))} if isinstance(piece, CitedFact) else {}
+    return {"refactx": {"in_fact": True, **fact}}
+
+
 def reasoning_of(finished: Finished, *, answer_alone: bool) -> str:
     """Return the thought, and for the answer alone the text before that too: all of it, if there is no answer."""
     before = finished.text[: finished.answer_start].rstrip() if answer_alone else ""
@@ -334,7 +329,9 @@ class Record:
     finished: Finished | None = None
 
 
-Event = Delta | Finished
+Event = TextPiece | FormPiece | Finished
+"""What happens to a text that is written: a piece of it (with which a fact ends, if it is a `CitedFact`), a piece of its form,
+or its end."""
 
 
 class CountedStream:
@@ -429,25 +426,6 @@ class ThreadedStream(Generic[Piece, Value]):
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A fact in the text: from the trigger before it to the end of its terminator, in code points."""
-
-    fact: Fact
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Text that is passed on. `span`: of the fact that ends with it; `in_thought`: it is part of a thought."""
-
-    text: str
-    in_fact: bool = False
-    span: Span | None = None
-    in_thought: bool = False
-
-
 class Transcript:
     """The text so far. `trigger`: the text before facts, empty if there are none; `stop`: texts that end it; `strips`:
     whether it is without white space around it.
@@ -472,13 +450,13 @@ class Transcript:
         """Where the text after the last fact begins, and where it ends: at a fact that is not finished, if there is one."""
         return self._fact_end, len(self.text) if self._begin is None else self._begin
 
-    def add(self, piece: TextPiece) -> list[Chunk]:
+    def add(self, piece: TextPiece) -> list[TextPiece]:
         """Take the next piece of the generation."""
         if self.is_stopped:
             return []
         return self._in_fact(piece) if piece.in_fact else self._free(piece.text)
 
-    def end(self, *, is_whole: bool) -> list[Chunk]:
+    def end(self, *, is_whole: bool) -> list[TextPiece]:
         """Take note that nothing follows. `is_whole`: the text was not cut off: a trigger at its end is left out."""
         if self.is_stopped:
             return []
@@ -488,7 +466,7 @@ class Transcript:
         self._held = ""
         return self._passed(held)
 
-    def _free(self, text: str) -> list[Chunk]:
+    def _free(self, text: str) -> list[TextPiece]:
         held = self._held + text
         if not self.text and self._strips:
             held = held.lstrip()
@@ -502,7 +480,7 @@ class Transcript:
         self._held = held[keep:]
         return self._passed(held[:keep])
 
-    def _in_fact(self, piece: TextPiece) -> list[Chunk]:
+    def _in_fact(self, piece: TextPiece) -> list[TextPiece]:
         passed = self._passed(self._held)
         self._held = ""
         text = piece.text if self.text or not self._strips else piece.text.lstrip()
@@ -512,14 +490,15 @@ class Transcript:
             self._begin = len(before) - len(self._trigger) if is_after_trigger else len(self.text)
         self.text += text
         if piece.fact is None:
-            return [*passed, Chunk(text, in_fact=True)]
-        span = Span(piece.fact, self._begin, len(self.text))
-        self._begin, self._fact_end = None, span.stop
-        return [*passed, Chunk(text, in_fact=True, span=span)]
+            return [*passed, TextPiece(text, in_fact=True)]
+        start, self._begin, self._fact_end = self._begin, None, len(self.text)
+        fact, linked = piece.fact, unlinked(piece.fact)
+        cited = CitedFact(text, in_fact=True, fact=fact, linked=linked, start=start, stop=self._fact_end)
+        return [*passed, cited]
 
-    def _passed(self, text: str) -> list[Chunk]:
+    def _passed(self, text: str) -> list[TextPiece]:
         self.text += text
-        return [Chunk(text)] if text else []
+        return [TextPiece(text)] if text else []
 
     @staticmethod
     def _safe(held: str, wanted: str) -> int:
@@ -544,41 +523,46 @@ class Transcripts:
         self.thought, self.answer = Transcript(trigger), Transcript(trigger, stop, strips=strips)
         self._thinks = False
 
-    def add(self, piece: TextPiece) -> list[Chunk]:
-        """Take the next piece of the generation."""
+    def add(self, piece: TextPiece | FormPiece) -> list[TextPiece | FormPiece]:
+        """Take the next piece of the generation. Before a form, the text ends."""
+        if isinstance(piece, FormPiece):
+            return [*self.end(is_whole=True), piece]
         if piece.in_thought:
             self._thinks = True
-            return self._of_thought(self.thought.add(piece))
+            return [*self._of_thought(self.thought.add(piece))]
         return [*self._end_of_thought(), *self.answer.add(piece)]
 
-    def end(self, *, is_whole: bool) -> list[Chunk]:
+    def end(self, *, is_whole: bool) -> list[TextPiece]:
         """Take note that nothing follows, as `Transcript.end` does."""
         return [*self._end_of_thought(), *self.answer.end(is_whole=is_whole)]
 
-    def _end_of_thought(self) -> list[Chunk]:
+    def _end_of_thought(self) -> list[TextPiece]:
         thinks, self._thinks = self._thinks, False
         return self._of_thought(self.thought.end(is_whole=False)) if thinks else []
 
     @staticmethod
-    def _of_thought(passed: Sequence[Chunk]) -> list[Chunk]:
+    def _of_thought(passed: Sequence[TextPiece]) -> list[TextPiece]:
         return [replace(one, in_thought=True) for one in passed]
 
 
-def joined(passed: Sequence[Chunk]) -> list[Chunk]:
+def joined(pieces: Iterable[TextPiece | FormPiece]) -> list[TextPiece | FormPiece]:
     """Return the same text in as few pieces as possible: a piece ends with each fact.
 
-    >>> [one.text for one in joined([Chunk("a"), Chunk("b"), Chunk("c", in_fact=True)])]
+    >>> [one.text for one in joined([TextPiece("a"), TextPiece("b"), TextPiece("c", in_fact=True)])]
     ['ab', 'c']
     """
-    found: list[Chunk] = []
-    for one in passed:
+    found: list[TextPiece | FormPiece] = []
+    for one in pieces:
         last = found[-1] if found else None
-        kind = one.in_fact, one.in_thought
-        if last is not None and last.span is None and (last.in_fact, last.in_thought) == kind:
+        if last is not None and not isinstance(last, CitedFact) and _kind(last) == _kind(one):
             found[-1] = replace(one, text=last.text + one.text)
         else:
             found.append(one)
     return found
+
+
+def _kind(piece: TextPiece | FormPiece) -> tuple[bool, bool] | None:
+    return None if isinstance(piece, FormPiece) else (piece.in_fact, piece.in_thought)
 
 
 async def answer_alone(events: AsyncGenerator[Event, None], marker: str | None) -> AsyncGenerator[Event, None]:
@@ -589,38 +573,36 @@ async def answer_alone(events: AsyncGenerator[Event, None], marker: str | None) 
     """
     line, held, gap = "", "", ""  # of the current line: what was yielded; what is held from there on
 
-    def reasoning(text: str, **given: Any) -> Delta:
+    def reasoning(piece: TextPiece) -> TextPiece:
         nonlocal gap
-        text, gap = gap + text, ""
-        return Delta(text=text, is_reasoning=True, **given)
+        text, gap = gap + piece.text, ""
+        return replace(piece, text=text, before_answer=True)
 
     async with aclosing(events):
         async for event in events:
-            if isinstance(event, Finished):
+            if isinstance(event, FormPiece):
+                yield event
+            elif isinstance(event, Finished):
                 if marker and marker_start(line + held, marker) is None and held.strip():
-                    yield reasoning(held.rstrip())
+                    yield reasoning(TextPiece(held.rstrip()))
                 if event.answer and event.form is None:
-                    yield Delta(text=event.answer)
+                    yield TextPiece(event.answer)
                 yield event
                 return
-            if event.is_form:
-                yield event
-                continue
-            if event.is_reasoning:
+            elif event.in_thought:
                 gap = "\n\n"
                 yield event
-                continue
-            if event.in_fact:
+            elif event.in_fact:
                 if held:
-                    yield reasoning(held)
+                    yield reasoning(TextPiece(held))
                 line, held = "<", ""  # no marker follows in this line
-                yield reasoning(event.text, in_fact=True, fact=event.fact)
-                continue
-            whole = line + held + event.text
-            at = len(whole) if marker is None else _where(whole, marker)
-            if at > len(line):
-                yield reasoning(whole[len(line) : at])
-            line, held = whole[whole.rfind("\n", 0, at) + 1 : at], whole[at:]
+                yield reasoning(event)
+            else:
+                whole = line + held + event.text
+                at = len(whole) if marker is None else _where(whole, marker)
+                if at > len(line):
+                    yield reasoning(TextPiece(whole[len(line) : at]))
+                line, held = whole[whole.rfind("\n", 0, at) + 1 : at], whole[at:]
 
 
 def _where(text: str, marker: str) -> int:

@@ -32,7 +32,7 @@ from refactx.server.http import ApiError, bad_request
 from refactx.server.references import UnheldError
 from refactx.server.schemas import TYPES
 from refactx.server.shapes import held
-from refactx.server.texts import Call, CountedStream
+from refactx.server.texts import CalledTool, CountedStream
 from refactx.tree.tree import NO_TOKENS, Tokens
 
 MOST_TOOLS = 128
@@ -40,6 +40,13 @@ MOST_SAID = 64
 """The most ids before a call. If none begins within them, they are not shown, and the answer with facts is written;
 after a tool's result, they go on to their end. A mark of a call has fewer."""
 NAME = r"^[A-Za-z0-9_-]{1,64}$"
+_PROBES = ("zebra_probe", "yak_probe")
+_ARGUMENTS = {"key": "value 4096"}
+_BARE_CALL = re.compile(r'(\s*(?:```\w*\s*)?\{?)\{\s*"name"\s*:\s*"([^"]+)"\s*,\s*"(?:arguments|parameters)"\s*:')
+"""The beginning of a call without its mark, as small models write it: what stands before it, and the name of the tool. Qwen's
+template shows a call with two braces, which its models then write."""
+MOST_LEFT_OUT = 20
+"""The most keywords of a tool that are left out, so that the others are held."""
 
 
 class Function(BaseModel):
@@ -61,7 +68,7 @@ class Tool(BaseModel):
     function: Function
 
 
-class Named(BaseModel):
+class ToolName(BaseModel):
     """The name of a function."""
 
     name: str
@@ -71,7 +78,7 @@ class NamedTool(BaseModel):
     """The choice of one tool."""
 
     type: Literal["function"]
-    function: Named
+    function: ToolName
 
 
 Choice = Literal["none", "auto", "required"] | NamedTool
@@ -100,7 +107,7 @@ class ToolOrder:
         functions = (Function.model_validate(tool["function"]) for tool in self.tools)
         return _form({one.name: one for one in functions if one.name == name}, key)
 
-    def is_plausible(self, call: Call) -> bool:
+    def is_plausible(self, call: CalledTool) -> bool:
         """Whether a call that a model begins without its mark is one to make: it does not stand after what the user said last;
         and after a result, each of its arguments has a word of the conversation or the tools, since small models invent more.
         """
@@ -128,7 +135,7 @@ class ToolOrder:
 class CalledText:
     """A text with `calls`, as it was `written`; or without any, a `reply`."""
 
-    calls: Sequence[Call]
+    calls: Sequence[CalledTool]
     written: WrittenText
     reply: str = ""
 
@@ -142,10 +149,6 @@ class CallMarks:
     between: str
     closes: str
     arguments: str
-
-
-_PROBES = ("zebra_probe", "yak_probe")
-_ARGUMENTS = {"key": "value 4096"}
 
 
 def call_marks(tokenizer: Any) -> CallMarks | None:
@@ -378,7 +381,7 @@ class Tools:
 
     def _held_calls(
         self, order: ToolOrder, request: TextRequest, bare: re.Match[str] | None, writing: WritingOptions
-    ) -> tuple[list[Call], WrittenText]:
+    ) -> tuple[list[CalledTool], WrittenText]:
         """Write calls as the schemas of the tools have them. `bare`: the beginning of one without its mark."""
         marks, key = self._known_marks, self._known_marks.arguments
         form = order.form if bare is None else order.form_of(bare[2], key)
@@ -402,7 +405,7 @@ class Tools:
             )
         return [_call(one["name"], one[key]) for one in found], written
 
-    def _own_calls(self, order: ToolOrder, bare: re.Match[str]) -> list[Call]:
+    def _own_calls(self, order: ToolOrder, bare: re.Match[str]) -> list[CalledTool]:
         """Return the calls without their mark that the model has written, the first ones that are whole and as the schemas
         have them; each once."""
         key, (made, _) = self._known_marks.arguments, _json_values_of(bare, bare.string)
@@ -463,11 +466,6 @@ class Tools:
         return ids
 
 
-_BARE_CALL = re.compile(r'(\s*(?:```\w*\s*)?\{?)\{\s*"name"\s*:\s*"([^"]+)"\s*,\s*"(?:arguments|parameters)"\s*:')
-"""The beginning of a call without its mark, as small models write it: what stands before it, and the name of the tool. Qwen's
-template shows a call with two braces, which its models then write."""
-
-
 def _pass_on(stream: CountedStream, prompt: Sequence[int], said: Sequence[int]) -> None:
     """Pass a text on that was written before."""
     for part in (prompt, *([number] for number in said)):
@@ -506,8 +504,8 @@ def _values(data: Any) -> Iterator[str | float]:
         yield int(data) if isinstance(data, float) and data.is_integer() else data
 
 
-def _call(name: str, arguments: Any) -> Call:
-    return Call(name=name, arguments=json.dumps(arguments, ensure_ascii=False))
+def _call(name: str, arguments: Any) -> CalledTool:
+    return CalledTool(name=name, arguments=json.dumps(arguments, ensure_ascii=False))
 
 
 def _written(writer: BatchWriter, request: TextRequest, options: WritingOptions) -> WrittenText:
@@ -516,10 +514,6 @@ def _written(writer: BatchWriter, request: TextRequest, options: WritingOptions)
     except WritingError as failed:
         raise failed.error from None
     return written
-
-
-MOST_LEFT_OUT = 20
-"""The most keywords of a tool that are left out, so that the others are held."""
 
 
 class HeldTool(NamedTuple):

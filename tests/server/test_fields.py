@@ -11,7 +11,7 @@ from openai.types.chat import completion_create_params as chat_create_params
 from openai.types.responses import response_create_params
 from support.server.running import Running, said
 
-from refactx.server.chat import REFUSED, ChatRequest, CompletionRequest, TextRequest
+from refactx.server.chat import REFUSED, ChatRequest, CompletionRequest, TextFields
 from refactx.server.responses import ResponseRequest
 
 ROUTES: dict[str, dict[str, Any]] = {
@@ -114,7 +114,7 @@ def refused(server: Running, route: str, fields: Mapping[str, Any]) -> tuple[str
         (ResponseRequest, response_create_params.ResponseCreateParamsBase),
     ],
 )
-def test_every_field_of_openai_is_sorted(request_type: type[TextRequest], given: type) -> None:
+def test_every_field_of_openai_is_sorted(request_type: type[TextFields], given: type) -> None:
     refused_ones = {name.partition(".")[0] for name in REFUSED}
     assert {*get_type_hints(given)} <= {*request_type.model_fields, *refused_ones, *TOOLS, *IGNORED}
     assert not refused_ones & {*IGNORED}

@@ -18,6 +18,7 @@ from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
 from refactx.ask.prompt import Generation
 from refactx.decoding.matching import EXACT, Vocabulary, json_grammar
+from refactx.decoding.stream import FormPiece
 from refactx.errors import InputError
 from refactx.server.forms import LONGEST_SCHEMA, FormConstraint, Forms, JsonForm
 from refactx.server.http import ApiError
@@ -103,11 +104,11 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def check_form(server: Running, schema: dict[str, Any], seed: int, temperature: float) -> None:
     drawn = {"temperature": temperature, "seed": seed} if temperature else {}
-    options, pieces = Generation(max_new_tokens=400, **drawn), list[str]()
+    options, pieces = Generation(max_new_tokens=400, **drawn), list[FormPiece]()
     answer = server.service.asker.ask("hello", max_new_tokens=1)
     form = JsonForm(schema=schema, place="response_format")
     found = server.service.scoring("").forms.write(form, answer, options, pieces.append, cancelled=lambda: False)
-    assert "".join(pieces) == found.text
+    assert "".join(piece.text for piece in pieces) == found.text
     assert found.reason == "stop"
     jsonschema.validate(json.loads(found.text), schema)
 

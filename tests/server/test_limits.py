@@ -19,7 +19,7 @@ import pytest
 from support.server.running import Gate, Running, asker_alone, eventually, running, said
 
 from refactx.errors import DatabaseError, InputError
-from refactx.server import Availability, ServerOptions
+from refactx.server import Availability, ServingOptions
 from refactx.server.app import reported
 from refactx.server.http import ApiError, LogHandler, RequestLog
 
@@ -429,5 +429,5 @@ def test_the_figures_count_texts_and_requests(tiny: Running) -> None:
 
 def test_options_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match="max_running is 0"):
-        ServerOptions(name="x", max_running=0)
+        ServingOptions(name="x", max_running=0)
     assert ApiError(400, "a\nb\ud800").to_json()["error"]["message"] == "a b?"

@@ -19,8 +19,8 @@ from support.tiny_model import tiny_model
 
 import refactx
 from refactx.ask.asker import language_model
-from refactx.server import ServerOptions, TextService
-from refactx.server.http import Slots
+from refactx.server import ServingOptions, TextService
+from refactx.server.http import RequestSlots
 
 FACTS = {"first": [f"<Ann> <p> <b{n}>" for n in range(9)], "second": ["<Bo> <q> <Zoe>", "<Bo> <q> <Ann>"]}
 
@@ -124,14 +124,14 @@ def test_bodies_that_cannot_be_read_have_the_errors_of_one_index(served: Running
 def test_figures_are_of_each_model_with_each_index_and_once_where_they_are_shared(
     indexes: list[refactx.Index],
 ) -> None:
-    model, slots = language_model(tiny_model(), chat_tokenizer()), Slots(2, 2)
+    model, slots = language_model(tiny_model(), chat_tokenizer()), RequestSlots(2, 2)
     names = [(name, index) for name in ("tiny", "other") for index in indexes]
     services = [
         TextService(
             model,
             model.tokenizer,
             index,
-            ServerOptions(name=f"{name}@{index.name}", short=name),
+            ServingOptions(name=f"{name}@{index.name}", short=name),
             prompt=PROMPT,
             slots=slots,
         )

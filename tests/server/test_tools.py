@@ -10,7 +10,7 @@ from support.thinking_model import Script, scripted_model
 from support.tiny_asker import chat_tokenizer
 
 from refactx.ask.conversation import conversation_ids
-from refactx.server.conversation import CalledFunction, Message, ToolCall, conversation, with_results
+from refactx.server.conversation import AssistantCall, CalledFunction, Message, conversation, with_results
 from refactx.server.tools import CallMarks, call_marks
 
 TEMPLATE = (
@@ -280,7 +280,7 @@ def test_after_a_result_a_call_without_its_mark_is_about_what_was_said(served: t
 
 
 def test_a_late_result_stands_after_what_was_said_before_it() -> None:
-    calls = [ToolCall(id=name, function=CalledFunction(name=name, arguments="{}")) for name in "fg"]
+    calls = [AssistantCall(id=name, function=CalledFunction(name=name, arguments="{}")) for name in "fg"]
     first, second = (Message(role="tool", tool_call_id=one.id, content="5") for one in calls)
     asked, made = Message(role="user", content="How?"), Message(role="assistant", tool_calls=calls)
     wait = Message(role="assistant", content="Wait.")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from refactx.decoding.stream import TextPiece
 from refactx.fact import Fact
 from refactx.server.streaming import together
-from refactx.server.texts import Chunk, Delta, Event, Finished, Transcript, answer_alone
+from refactx.server.texts import CitedFact, Event, Finished, Transcript, answer_alone
 
 FACT = Fact("A", "b.x", "c\nAnswer: d", "<A> <b.x> <c\nAnswer: d> .", (0, 5))
 """A fact with a line end, as in an index that no ingest wrote."""
@@ -59,15 +59,15 @@ def expected(parts: list[str | Fact], stop: list[str]) -> tuple[str, bool]:
 def test_a_transcript_is_the_text_up_to_a_stop_text_outside_of_facts(
     parts: list[str | Fact], cuts: list[int], stop: list[str]
 ) -> None:
-    transcript, passed = Transcript("Fact:", stop), list[Chunk]()
+    transcript, passed = Transcript("Fact:", stop), list[TextPiece]()
     for piece in pieces_of(parts, cuts):
         passed += transcript.add(piece)
     passed += transcript.end(is_whole=False)
     assert (transcript.text, transcript.is_stopped) == expected(parts, stop)
     assert "".join(one.text for one in passed) == transcript.text
     for one in passed:
-        if one.span is not None:
-            cited = transcript.text[one.span.start : one.span.stop]
+        if isinstance(one, CitedFact):
+            cited = transcript.text[one.start : one.stop]
             assert cited.removeprefix("Fact:").strip() == FACT.text
 
 
@@ -84,36 +84,29 @@ def test_a_trigger_at_the_end_of_a_whole_text_is_left_out() -> None:
 def test_the_answer_alone_follows_all_that_stands_before_the_last_marker_that_begins_a_line(
     parts: list[str | Fact], cuts: list[int]
 ) -> None:
-    deltas = [Delta(text=piece.text, in_fact=piece.in_fact) for piece in pieces_of(parts, cuts)]
-    text = "".join(delta.text for delta in deltas)
+    written = pieces_of(parts, cuts)
+    text = "".join(piece.text for piece in written)
     starts = [found.start(1) for found in re.finditer(r"^[ *]*(Answer:)", text, re.MULTILINE)]
     at = max((at for at in starts if not _is_in_fact(parts, at)), default=-1)
     finished = Finished(
         text=text,
         answer="it" if at >= 0 else "",
         answer_start=max(at, 0),
-        facts=(),
-        queries=(),
-        unknown=False,
-        confidence=None,
         reason="stop",
-        prompt_tokens=1,
-        tokens=1,
         forced_tokens=0,
         forward_passes=1,
-        turns_left_out=0,
     )
 
     async def events() -> AsyncGenerator[Event, None]:
-        for delta in deltas:
-            yield delta
+        for piece in written:
+            yield piece
         yield finished
 
     async def shaped() -> list[Event]:
         return [event async for event in answer_alone(events(), "Answer:")]
 
     found = asyncio.run(shaped())
-    pieces = [event for event in found if isinstance(event, Delta)]
+    pieces = [event for event in found if isinstance(event, TextPiece)]
     reasoning = "".join(piece.text for piece in pieces if piece.is_reasoning)
     is_last = at >= 0 and not any(isinstance(part, Fact) for part in _after(parts, at))
     assert reasoning.rstrip() == (text[:at] if is_last else text).rstrip()

@@ -13,8 +13,8 @@ import openai
 
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Prompt
-from refactx.server import Availability, ServerOptions, TextService, listen
-from refactx.server.app import Server
+from refactx.server import Availability, ServingOptions, TextService, listen
+from refactx.server.app import HttpServer
 from refactx.server.http import RequestLog
 from refactx.server.uploads import Uploads
 from refactx.sparql.packs.translator import Translator
@@ -30,7 +30,7 @@ class Running:
 
     url: str
     service: TextService
-    server: Server
+    server: HttpServer
     log: io.StringIO
 
     def openai(self, **options: Any) -> openai.OpenAI:
@@ -67,7 +67,7 @@ def running(
         model,
         tokenizer or chat_tokenizer(),
         index,
-        ServerOptions(
+        ServingOptions(
             **{"name": f"tiny@{index.name}" if others else "tiny", "short": "tiny" if others else "", **options}
         ),
         prompt=PROMPT,
@@ -89,7 +89,7 @@ def served(services: Sequence[TextService], uploads: Uploads | None = None) -> I
     """A server of services, which are closed with it."""
     log, started = io.StringIO(), Event()
     with listen("127.0.0.1", 0) as listening:
-        server = Server(services, RequestLog(log), started.set, uploads)
+        server = HttpServer(services, RequestLog(log), started.set, uploads)
         thread = Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         started.wait(60)

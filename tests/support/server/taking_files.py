@@ -11,8 +11,8 @@ from refactx.ask.asker import language_model
 from refactx.build import SentTo, build_sent
 from refactx.cli.serve import ServiceOpener, open_indexes
 from refactx.ingest.parallel import pickled
-from refactx.server import ServerOptions
-from refactx.server.http import Slots
+from refactx.server import ServingOptions
+from refactx.server.http import RequestSlots
 from support.ingest.tiny import ingest_tiny
 from support.server.running import Running, served
 from support.tiny_asker import chat_tokenizer
@@ -29,10 +29,16 @@ def opener_of(url: str, folder: Path) -> Iterator[ServiceOpener]:
     facts.write_text("<Zoe> <p> <b> .\n")
     prompt.write_text('system = "Be true."\n')
     ingest_tiny(url, facts, index="first")
-    options = ServerOptions(name="tiny", max_upload=MOST, grace=1.0)
+    options = ServingOptions(name="tiny", max_upload=MOST, grace=1.0)
     with ExitStack() as stack:
         yield ServiceOpener(
-            options=options, prompt=str(prompt), taught=None, db=url, stack=stack, slots=Slots(4, 4), names_index=True
+            options=options,
+            prompt=str(prompt),
+            taught=None,
+            db=url,
+            stack=stack,
+            slots=RequestSlots(4, 4),
+            names_index=True,
         )
 
 
