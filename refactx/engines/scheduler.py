@@ -21,7 +21,7 @@ from refactx.engines.engine import CloseTree, Engine, Feed, FeedTree, Forget, Ke
 from refactx.errors import RefactxError
 
 PASS_IDS = 16
-"""The fixed cost of a pass, as the number of ids that take as long (docs/results/benchmarks.md, "Decoding")."""
+"""The fixed cost of a pass, as the number of ids that take as long (docs/results/benchmarks.md, "Engines")."""
 
 CHUNK_IDS = 256
 """The most ids that a pass reads of the chunks of several jobs, unless each has one id alone."""

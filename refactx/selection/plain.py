@@ -28,7 +28,7 @@ SHORT_PASS = 3
 
 MOST = 8
 """The most ids of a draft: on a CPU, 8 more ids make a pass of several ids a quarter longer, and a pass of a single id
-up to three times as long (docs/results/benchmarks.md, "Decoding")."""
+up to three times as long (docs/results/benchmarks.md, "Engines")."""
 
 
 def draft_tokens(machine: Machine, state: State, ids: NDArray[np.int64], unread: int) -> list[int]:

@@ -15,11 +15,11 @@ from transformers import LogitsProcessorList
 from refactx import FactLogitsProcessor
 from refactx.share.export import export_index
 
-OTHER_ENGINES = DOCS / "how-to" / "other-engines.md"
+ENGINES = DOCS / "how-to" / "engines.md"
 CLIENTS = DOCS / "how-to" / "clients.md"  # tests/server runs them
 SHOWN = [DOCS / "tutorials" / name for name in ("from-python.md", "your-own-graph.md")]  # what they print too
 SPARK = DOCS / "how-to" / "spark.md"  # tests/ingest/cluster runs them
-RUN = [page for page in PAGES if blocks(page, "python") and page not in (OTHER_ENGINES, CLIENTS, SPARK)]
+RUN = [page for page in PAGES if blocks(page, "python") and page not in (ENGINES, CLIENTS, SPARK)]
 
 
 def test_there_are_pages_with_python() -> None:
@@ -61,7 +61,7 @@ def _without_numbers(text: str) -> str:
 
 
 def test_the_bare_decoder_writes_what_generate_writes() -> None:
-    (code,) = blocks(OTHER_ENGINES, "python")
+    (code,) = blocks(ENGINES, "python")
     index, model = tiny_index(["<Ann> <p> <b>", "<Ann> <q> <c>", "<Bé> <p> <in>"]), tiny_model()
     prompt = tiny_tokenizer()("a Fact:")["input_ids"]
     names: dict[str, Any] = {"index": index, "model": model, "prompt": prompt}

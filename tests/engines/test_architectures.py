@@ -1,6 +1,7 @@
 """What each architecture can do, as docs/reference/architectures.md has it: tiny models with random weights are asked."""
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -160,8 +161,17 @@ def reads_chains(model: Any, engine: Engine | None) -> bool:
     return passes.number == 1
 
 
+def page() -> dict[str, str]:
+    """What the page says of each architecture: the cells of its group in the table, in the order of the lists."""
+    text = PATH.read_text(encoding="utf-8")
+    table = text.partition("| models |")[2].partition("\n\n")[0].splitlines()[2:]
+    cells = dict(line.removeprefix("| ").removesuffix(" |").split(" | ", 1) for line in table)
+    lists = re.findall(r"^\* \*\*([\w ]+)\*\*: ((?:.|\n  )*)", text.partition("| models |")[2], re.M)
+    return {name: cells[group] for group, names in lists if group in cells for name in re.split(r",\s+", names)}
+
+
 def row(name: str, caplog: pytest.LogCaptureFixture) -> str:
-    """The line of the table about an architecture."""
+    """What the page has to say of an architecture."""
     model = tiny(name)
     engine = TransformersModel(model, chat_tokenizer()).engine
     alone = [asker(model).ask(text, max_new_tokens=MOST) for text in ASKED]
@@ -176,7 +186,7 @@ def row(name: str, caplog: pytest.LogCaptureFixture) -> str:
         engine is not None and engine.can_forget,
         texts(together) == texts(alone),
     )
-    return " | ".join([f"| {name}", read_as, *("yes" if cell else "no" for cell in cells)]) + " |"
+    return " | ".join([read_as, *("yes" if cell else "no" for cell in cells)])
 
 
 @pytest.mark.long
@@ -184,9 +194,8 @@ def row(name: str, caplog: pytest.LogCaptureFixture) -> str:
 def test_the_page_says_what_an_architecture_can_do(name: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "refactx"):
         found = row(name, caplog)
-    assert found in PATH.read_text().splitlines(), f"{PATH} needs the line {found}"
+    assert page()[name] == found, f"{PATH} has {name} in a group that does something else"
 
 
 def test_the_page_has_no_other_architectures() -> None:
-    table = PATH.read_text().partition("| architecture |")[2].partition("\n\n")[0].splitlines()[2:]
-    assert [line.split(" | ")[0][2:] for line in table] == list(ARCHITECTURES)
+    assert set(page()) == set(ARCHITECTURES)

@@ -43,8 +43,7 @@ A prompt of 1,000 ids takes as long with 256; with more, the memory of a pass gr
 
 FAST_IDS, FAR, FEW_IDS = 64, 450, 24
 """On a CPU, flash attention reads `FAST_IDS` ids and more with a kernel of its own (GGML_FA_TILE_Q in ggml-cpu). With
-fewer, an id that `FAR` others of its text precede takes twice as long; less than `FEW_IDS` are faster alone in any case
-(docs/results/benchmarks.md)."""
+fewer, an id that `FAR` others of its text precede takes twice as long; less than `FEW_IDS` are faster alone in any case."""
 
 
 @cache
