@@ -101,7 +101,7 @@ def test_limits_keep_the_best(limits: Weights, most: int, seed: int) -> None:
     assert set(shown(index, state, some)) <= set(shown(index, state, every))
     if limits.drop_names_below == 0:
         assert {one.own for one in some} == {max(one.own for one in every)}
-    if limits.names == 99 and limits.entities == 2:
+    if limits.names == 99 and limits.subjects_of_name == 2:
         assert "<Bo (b)>" not in shown(index, state, some), "the one with the fewest facts"
 
 
