@@ -28,8 +28,8 @@ from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.knowledge.names import KnownNames
 from refactx.ingest.new_index import IngestSteps
 from refactx.ingest.parsers.columns import parts_of_key
-from refactx.ingest.parsers.formats import recognised, row_names
-from refactx.ingest.profile import Profile
+from refactx.ingest.parsers.formats import recognised, row_names, value_columns
+from refactx.ingest.profile import Profile, in_words
 from refactx.ingest.publish import has_names, load_segment, name_rows
 from refactx.ingest.report import Report, timings
 from refactx.ingest.revision import Reviser, Revision, open_revision
@@ -308,11 +308,20 @@ class _Change:
         )
 
     def _with_rows_of(self, inputs: Inputs, selection: Selection) -> Selection:
-        """Return a selection in which the rows of a table that the index does not have are rows of that table: of any table
-        that is appended; else of one whose rows another column names, since a file of updates may have any name."""
+        """Return a selection in which the rows of a table that the index does not have are rows of that table.
+
+        That is a table which is appended, unless its columns are those of the index's only table. In an update it is one whose
+        rows another column names, since a file of updates may have any name.
+        """
         own, tables, given = _own_tables(self.entry), selection.tables, self.build.selection.tables
         if own.rows_of and (self.action == "append" or not set(given.subjects) <= set(own.subjects)):
             names = row_names(inputs.sources, self.build.index)
+            if len(own.rows_of) == 1 and self.action == "append":
+                predicates = {name.casefold() for name in self.index.property_names()}
+                for one in inputs.sources:
+                    columns = value_columns(one, tables)
+                    if 2 * sum(in_words(name).casefold() in predicates for name in columns) >= max(1, len(columns)):
+                        names.pop(one.table, None)
             known = {one.rpartition("=")[0] for one in own.rows_of}
             new = (f"{of}={name}" for of, name in names.items() if of not in known and tables.row_of(of) != name)
             selection = replace(selection, tables=replace(tables, rows_of=(*new, *own.rows_of)))

@@ -26,7 +26,7 @@ import pyoxigraph
 
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
-from refactx.ingest.parsers.columns import of_tables, parse_table, table_form
+from refactx.ingest.parsers.columns import column_of, of_tables, parse_table, table_form, wanted_columns
 from refactx.ingest.parsers.graph import parse_triples
 from refactx.ingest.parsers.graphml import parse_graphml
 from refactx.ingest.parsers.keys import with_keys
@@ -53,7 +53,7 @@ from refactx.ingest.parsers.parsed import (
 from refactx.ingest.parsers.rdf import RDF_EXAMPLES, first_triples, parse_rdf, quads_of
 from refactx.ingest.parsers.records import parse_json, parse_labels
 from refactx.ingest.parsers.table_names import declares_keys, settle_names, with_names
-from refactx.ingest.parsers.tables import SEPARATOR
+from refactx.ingest.parsers.tables import SEPARATOR, read_header
 from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props
 from refactx.ingest.profile import in_words, recognise_profile
 from refactx.ingest.report import REPORTED_FAULTS
@@ -300,6 +300,15 @@ def row_names(sources: Sequence[Source], index: str) -> dict[str, str]:
     tables = [one for one in sources if not one.is_labels]
     in_no_file = [one for one in tables if one.is_standard_input or (isinstance(one, BatchSource) and one.keys is None)]
     return {one.table: in_words(index if one in in_no_file else one.table) for one in tables}
+
+
+def value_columns(source: Source, options: TableOptions) -> list[str]:
+    """Return the names of a table's columns without those of names and ids; none of what has no header."""
+    if source.is_labels or source.is_standard_input or format_of(source, options) != "table":
+        return []
+    names = read_header(source, options, wanted_columns(options)).names
+    others = {column_of(given, source.table, names) for given in (options.subjects, options.ids)}
+    return [name for place, name in enumerate(names) if place not in others]
 
 
 def with_row_names(sources: Sequence[Source], selection: Selection, index: str) -> Selection:
