@@ -75,7 +75,7 @@ class Weights:
         3.0, "from a property whose only object is the subject or its name", group=_PROPERTIES
     )
 
-    facts_of_property: int = option(6, "facts of one subject and property, the most", least=1, group=_ANSWER)
+    facts_of_property: int = option(6, "facts of one subject and property, the most", least=0, group=_ANSWER)
     another_fact_gain: float = option(4.0, "above the answer, another fact follows in its place", group=_ANSWER)
     min_confidence: float = option(
         4.0, "above no fact or query, what answers the question; else the answer is unknown", group=_ANSWER

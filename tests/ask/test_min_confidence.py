@@ -54,8 +54,9 @@ def test_weights_of_a_file_choose_the_fact(tmp_path: Path) -> None:
         assert of_file.text == ask(replace(PROMPT, weights=Weights(property_weight=value))).text
         texts.add(of_file.text)
     assert len(texts) == 2
-    path.write_text(f"min_confidence = {of_file.confidence + 1}\n")
-    assert ask(PROMPT.weighted(path)).unknown
+    for value in (-math.inf, math.inf):
+        path.write_text(f"min_confidence = {value}\n")
+        assert ask(PROMPT.weighted(path)).text == ask(replace(PROMPT, min_confidence=value)).text
 
 
 def test_without_a_channel_there_is_no_confidence() -> None:

@@ -44,7 +44,7 @@ class TestTokenizersThatJoinParts:
 
     @pytest.mark.parametrize("seed", range(2))
     def test_write_facts_and_none_twice(self, kind: str, seed: int) -> None:
-        index, row, length, facts = self.written(kind, seed, again=ALWAYS)
+        index, row, length, facts = self.written(kind, seed, another_fact_gain=ALWAYS)
         check_text(index, row, length, facts)
         assert len(facts) > 2
         lines = [line.strip() for line in index.tokenizer.decode(row[length:]).split("\n")]
@@ -53,6 +53,6 @@ class TestTokenizersThatJoinParts:
 
     def test_write_the_other_values_too_and_no_description(self, kind: str) -> None:
         graph = ["<Ann> <p> <b>", "<Ann> <p> <c>", "<Ann> <description> <x>", "<Ann> <description> <y>"]
-        index, row, length, facts = self.written(kind, 0, graph, again=math.inf)
+        index, row, length, facts = self.written(kind, 0, graph, another_fact_gain=math.inf)
         assert {fact.text for fact in facts[:2]} == {f"{fact} ." for fact in graph[:2]}
         assert index.tokenizer.decode(row[length:]).split("\n")[2].strip().startswith("Answer:")

@@ -17,6 +17,7 @@ from refactx.selection.query_lines import Candidate
 from refactx.selection.weights import Weights
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.language import HEADS, Hop, Query, QueryError, WalkFilter
+from refactx.walks.sets import WalkLimits
 
 OPTIONS = st.sampled_from([EVERY, Weights(), Weights(starts=1, extended=1, drop_queries_below=0.5, sampled_members=2)])
 
@@ -137,8 +138,8 @@ def test_sets_are_sorted_by_all_that_their_members_have(asked: Asked, head: str)
 @given(some_asked(st.integers(1, 3)), st.sampled_from(["most", "least"]), st.sampled_from([2, 999]))
 def test_members_of_hubs_are_sampled_by_a_scan_of_a_small_index(asked: Asked, head: Any, sample: int) -> None:
     """With a sample of all members, the sets of hubs are sorted by all that their members have."""
-    options = replace(EVERY, sample=sample, scanned=len(asked.claims))
-    small, large = (replace(asked, size=len(asked.claims) + more) for more in (0, 1))
+    options = replace(EVERY, sampled_members=sample)
+    small, large = (replace(asked, size=WalkLimits().scanned + more) for more in (0, 1))
     found = {one.query for one in small.candidates(head, options)}
     assert {most for _, most in small.facts.scans} <= {sample}
     assert len(small.facts.scans) <= len({(one, p) for one in named(asked) for p in INVERTED})
