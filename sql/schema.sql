@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS refactx.indexes (
     id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text NOT NULL,
     state text NOT NULL CHECK (state IN ('building', 'ready')),
-    format integer NOT NULL, -- of the rows of its segments (refactx.tree.codec.FORMAT_VERSION)
+    format integer NOT NULL, -- of the rows of its segments (refactx.tree.codes.FORMAT_VERSION)
     tokenizer text NOT NULL, -- the name that the user gave
     fingerprint text NOT NULL REFERENCES refactx.tokenizers,
     vocabulary_size integer NOT NULL,
@@ -66,7 +66,7 @@ CREATE TABLE IF NOT EXISTS refactx.segments (
 );
 
 -- Objects without inverse facts of a predicate, since they had more subjects than the limit when the index was
--- ingested (refactx.postgres.hubs). Names are those of facts. A B-tree does not take names as long as they may be.
+-- ingested (refactx.hubs). Names are those of facts. A B-tree does not take names as long as they may be.
 CREATE TABLE IF NOT EXISTS refactx.hubs (
     index_id integer NOT NULL REFERENCES refactx.indexes ON DELETE CASCADE,
     object text NOT NULL,

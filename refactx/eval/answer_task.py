@@ -121,7 +121,7 @@ FIGURES = (
     Figure("queries", "", of=sum),
     Figure("outcomes", "", of=lambda outcomes: dict(Counter(outcomes).most_common())),
 )
-_SCORES = FIGURES[:7]
+_PLOTTED = ("accuracy", "precision", "f1", "exact_accuracy", "exact_precision", "judge_accuracy", "judge_precision")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -655,7 +655,7 @@ def _plots(layout: Layout) -> dict[str, str]:
     results = layout.report["results"]
     seconds = {label: [x["seconds"] for x in results if x["run"] == way] for way, label in layout.labels.items()}
     drawn = {
-        "Metrics": figure_dots(layout, [one.key for one in _SCORES]),
+        "Metrics": figure_dots(layout, list(_PLOTTED)),
         "Accuracy by kind of question": group_dots(layout, "by_kind", "accuracy"),
         "Accuracy by source": group_dots(layout, "by_source", "accuracy"),
         "Share of questions answered within a time": shares(seconds, "seconds", "seconds a question"),

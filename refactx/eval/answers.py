@@ -347,7 +347,7 @@ def score(answer: str, golds: Sequence[Gold], names: Iterable[str] = ()) -> Answ
     """Return the metrics of a given answer. `names`: names that an answer may have, such as the parts of its facts.
 
     >>> score("Finnish and Danish", [Gold("Finnish"), Gold("Swedish"), Gold("Sámi")])
-    Score(hit=True, exact=False, f1=0.4, precision=0.5, recall=0.3333333333333333)
+    AnswerScore(hit=True, exact=False, f1=0.4, precision=0.5, recall=0.3333333333333333)
     >>> score("Yes, she was.", [Gold("true")]).exact
     True
     """

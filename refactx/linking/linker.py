@@ -9,7 +9,7 @@ from typing import Protocol
 from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.index.index import Index
-from refactx.linking.names import alike, fold, most_like, significant_words, turned
+from refactx.linking.names import alike, fold, in_usual_order, most_like, significant_words
 from refactx.linking.spellings import Spellings
 
 COMPARED = 20
@@ -170,7 +170,7 @@ class Linker:
     def _namesakes(self, label: str) -> list[tuple[str, str]]:
         """Return `namesakes`, each with what has the label: `name` or `alias`."""
         found = self._spelt(label)
-        for text in (label, turned(label)) if not found else ():
+        for text in (label, in_usual_order(label)) if not found else ():
             for spelling in self._spellings.of(text) if not found and text else ():
                 own = {spelling: "name"} if self._facts.predicates(spelling) else {}
                 found = {**own, **self._spelt(spelling), **found}

@@ -47,10 +47,10 @@ def bare_name(name: str) -> str:
     return name[:begins] if begins > 0 and name.endswith(")") else name
 
 
-def turned(name: str) -> str:
+def in_usual_order(name: str) -> str:
     """Return a name that a list has as `Lee, Ann` in its usual order; empty if it is none.
 
-    >>> turned("Lee, Ann"), turned("Ann Lee")
+    >>> in_usual_order("Lee, Ann"), turned("Ann Lee")
     ('Ann Lee', '')
     """
     last, comma, first = name.partition(",")

@@ -12,7 +12,7 @@ from refactx.errors import InputError
 from refactx.options import check_options, option, options_of
 from refactx.paths import read_toml
 
-_TERMS, _SUBJECTS, _PROPERTIES = "Terms besides the question's", "Subjects", "Properties"
+_TERMS, _SUBJECTS, _PROPERTIES = "Terms added to the likelihood of the question", "Subjects", "Properties"
 _ANSWER, _QUERIES = "Facts and the answer", "Queries"
 
 
@@ -37,7 +37,7 @@ class Weights:
     )
     subject_first: float = option(1.0, "for a yes or no about the entity that is named first", group=_TERMS)
 
-    names: int = option(6, "names that are compared, besides those in the question", least=1, group=_SUBJECTS)
+    names: int = option(6, "names that are compared, other than those in the question", least=1, group=_SUBJECTS)
     subjects_of_name: int = option(3, "subjects of a name, those with most facts", least=1, group=_SUBJECTS)
     drop_names_below: float = option(9.0, "below the likeliest name, a name is left out", least=0, group=_SUBJECTS)
     unnamed_name_gap: float = option(

@@ -15,7 +15,8 @@ def test_the_floors_are_the_layers() -> None:
 
 
 def test_the_table_has_every_package() -> None:
-    cells = re.findall(r"^\| (`[^|]*) \|", PAGE.read_text(encoding="utf-8"), re.M)
+    table = PAGE.read_text(encoding="utf-8").partition("## The way of a question")[0]
+    cells = re.findall(r"^\| (`[^|]*) \|", table, re.M)
     named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     packages = {path.parent.name for path in (ROOT / "refactx").glob("*/__init__.py")}
     assert packages <= named
@@ -27,3 +28,18 @@ def test_the_ways_lead_through_packages_that_are_there() -> None:
         for name in re.findall(r"^  ([a-z_/]+)  ", way, re.M):
             path = ROOT / "refactx" / name
             assert path.is_dir() or path.with_suffix(".py").is_file(), name
+
+
+def test_the_places_of_changes_are_there() -> None:
+    """Each file of the table is there, and has the names in brackets behind it."""
+    table = PAGE.read_text(encoding="utf-8").partition("## Where to change what")[2]
+    found = re.findall(r"`([\w/]+(?:\.\w+)?)`(?: \((.*?)\))?", table)
+    assert len(found) > 15
+    for file, names in found:
+        path = ROOT / file
+        assert path.exists(), file
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"^(?:class |def |async def )?{name}\b", path.read_text(encoding="utf-8"), re.M), (
+                file,
+                name,
+            )

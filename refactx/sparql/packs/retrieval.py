@@ -266,7 +266,7 @@ class RetrievalWeights:
         """Return the shares that a text has, in order. Raises InputError if it is not three numbers of at least 0, not all 0.
 
         >>> RetrievalWeights.read("0.5, 0.5, 0")
-        Weights(dense=0.5, bm25=0.5, pattern=0.0)
+        RetrievalWeights(dense=0.5, bm25=0.5, pattern=0.0)
         """
         try:
             values = [float(part) for part in text.split(",")]
@@ -280,7 +280,7 @@ class RetrievalWeights:
         """Return the shares of the others, out of 1.
 
         >>> RetrievalWeights().without_dense()
-        Weights(dense=0.0, bm25=0.5, pattern=0.5)
+        RetrievalWeights(dense=0.0, bm25=0.5, pattern=0.5)
         """
         rest = self.bm25 + self.pattern
         return RetrievalWeights(0.0, self.bm25 / rest, self.pattern / rest) if rest else RetrievalWeights(0.0, 0.5, 0.5)
