@@ -450,10 +450,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def steps() -> tuple[str, str, str, str]:
-    """Return the page's blocks: a pack of the endpoint, or of the file; the check of one's example; a question."""
-    making, from_file, checking, asking = [block for block in blocks(PAGE, "") if "$ refactx" in block]
-    return making, from_file, checking, asking
+def steps() -> tuple[str, str, str]:
+    """Return the page's blocks: a pack of the endpoint; the check of one's example; a question."""
+    making, checking, asking = [block for block in blocks(PAGE, "") if "$ refactx" in block]
+    return making, checking, asking
 
 
 def add_example(folder: Path) -> None:
@@ -464,7 +464,7 @@ def add_example(folder: Path) -> None:
 @pytest.mark.long
 @pytest.mark.skipif(not SERVER.exists(), reason="oxigraph is not installed")
 def test_the_tutorial_with_a_server_does_what_it_says(folder: Path, smollm2_folder: Path) -> None:
-    making, _, checking, asking = steps()
+    making, checking, asking = steps()
     with served(folder) as address:
         follow(making.replace(ADDRESS, address), folder)
         add_example(folder)
@@ -475,8 +475,10 @@ def test_the_tutorial_with_a_server_does_what_it_says(folder: Path, smollm2_fold
 
 @pytest.mark.long
 def test_the_tutorial_without_a_server_does_what_it_says(folder: Path, smollm2_folder: Path) -> None:
-    _, making, checking, asking = steps()
-    follow(making, folder)
+    making, checking, asking = steps()
+    endpoint = f"--endpoint http://{ADDRESS}/query"
+    assert endpoint in making
+    follow(making.replace(endpoint, "--file company.ttl"), folder)
     add_example(folder)
     follow(checking, folder)
     follow(asking.replace("--model demo", f"--model {smollm2_folder}"), folder)

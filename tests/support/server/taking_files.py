@@ -34,6 +34,7 @@ def opener_of(url: str, folder: Path) -> Iterator[ServiceOpener]:
         yield ServiceOpener(
             options=options,
             prompt=str(prompt),
+            weights=None,
             taught=None,
             db=url,
             stack=stack,
