@@ -458,15 +458,15 @@ class Asker:
                 yield answer if free else self._proven(answer)
                 done += 1
         except WritingError as failed:
-            left = zip(asked[done:], failed.texts, strict=False)
-            answers = tuple(
-                self._answer(
-                    one, text, self._finish(text, repeated) if text.is_whole else self._cut(text), linked=False
-                )
-                for one, text in left
-            )
+            answers = list[Answer]()
+            for one, text in zip(asked[done:], failed.texts, strict=False):
+                cut: FinishReason = (
+                    "stop" if self._has_ended(text) else "interrupted"
+                )  # by the error, maybe after its end
+                reason = self._finish(text, repeated) if text.is_whole else cut
+                answers.append(self._answer(one, text, reason, linked=False))
             if isinstance(failed.error.partial, Partial):
-                failed.error.partial = replace(failed.error.partial, answers=answers)
+                failed.error.partial = replace(failed.error.partial, answers=tuple(answers))
             raise failed.error from None
 
     def _finish(self, text: WrittenText, repeated: RepeatedAnswer) -> FinishReason:
@@ -474,10 +474,6 @@ class Asker:
         if self._has_ended(text) or repeated.is_end(text.answer_ids):
             return "stop"
         return "interrupted" if text.is_interrupted else "length"
-
-    def _cut(self, text: WrittenText) -> FinishReason:
-        """Return the reason why a text ended that an error ended, maybe after its end."""
-        return "stop" if self._has_ended(text) else "interrupted"
 
     def _has_ended(self, text: WrittenText) -> bool:
         return bool(text.ids) and text.ids[-1] in self._model.ends

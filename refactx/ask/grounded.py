@@ -415,7 +415,13 @@ class GenerateWriter:
         started, batch = perf_counter(), self._pad(orders, options)
         until, cancelled = options.until, options.cancelled
         interrupt = Interrupt(lambda ids: (until is not None and until(ids)) or (cancelled is not None and cancelled()))
-        with self._count_passes() as counter:
+        passes = 0
+
+        def count(*_: Any) -> None:
+            nonlocal passes
+            passes += 1
+
+        with self._model.model.register_forward_pre_hook(count):
 
             def texts(
                 ids: Any, lengths: Sequence[int], facts: Sequence[Sequence[Fact]], is_whole: bool = True
@@ -427,7 +433,7 @@ class GenerateWriter:
                         facts=tuple(facts[n]),
                         is_whole=is_whole,
                         is_interrupted=interrupt.is_met,
-                        passes=counter.passes,
+                        passes=passes,
                         seconds=seconds,
                     )
                     for n in range(0, len(ids), beams)
@@ -460,7 +466,11 @@ class GenerateWriter:
         }
         with _random_numbers(sampling, device):
             if options.free or self._grounded is None:
-                ids = self._generate_freely(settings, batch, options)
+                cache = (
+                    None if batch.prefix is None else batch.prefix.cache_for(settings["input_ids"], options.num_beams)
+                )
+                forced = LogitsProcessorList([NextId(options.answer_line, batch.begin)])
+                ids = self._model.model.generate(**settings, past_key_values=cache, logits_processor=forced)
                 return ids, [len(row) for row in ids], [()] * len(ids)
             channels = [order.channel for order in orders if order.channel is not None]
             if channels and self._has_encoder:
@@ -475,14 +485,6 @@ class GenerateWriter:
                 after_facts=options.after_facts,
             )
             return ids, tuple(ids.grounding.lengths or map(len, ids)), self._grounded.facts(ids)
-
-    def _generate_freely(self, settings: dict[str, Any], batch: "_Padded", options: WritingOptions) -> Any:
-        beams = options.num_beams
-        cache = None if batch.prefix is None else batch.prefix.cache_for(settings["input_ids"], beams)
-        processor = NextId(options.answer_line, batch.begin)
-        return self._model.model.generate(
-            **settings, past_key_values=cache, logits_processor=LogitsProcessorList([processor])
-        )
 
     def _pad(self, orders: Sequence[TextRequest], options: WritingOptions) -> "_Padded":
         """Return the prompts of a batch, padded after the prefix that all share."""
@@ -523,20 +525,6 @@ class GenerateWriter:
         )
         return ids[: next(ended, len(ids))]
 
-    @contextmanager
-    def _count_passes(self) -> Iterator["_PassCounter"]:
-        """Count the model's forward passes during the block."""
-        counter = _PassCounter()
-
-        def count(*_: Any) -> None:
-            counter.passes += 1
-
-        hook = self._model.model.register_forward_pre_hook(count)
-        try:
-            yield counter
-        finally:
-            hook.remove()
-
 
 @dataclass(frozen=True, slots=True)
 class _Padded:
@@ -547,13 +535,6 @@ class _Padded:
     mask: Sequence[Sequence[int]]
     prefix: Prefix | None
     begin: int
-
-
-@dataclass(slots=True)
-class _PassCounter:
-    """The number of forward `passes` so far."""
-
-    passes: int = 0
 
 
 def _for_transformers(sampling: Sampling) -> dict[str, Any]:

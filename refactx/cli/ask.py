@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -34,9 +34,6 @@ from refactx.cli.options import (
 )
 from refactx.cli.views import View
 from refactx.errors import InputError, RefactxError, without_password
-
-if TYPE_CHECKING:
-    pass
 
 CHAT_HELP = "/new begins a new conversation, /quit or Ctrl-D ends it; Ctrl-C ends an answer"
 _PROMPT = "> "
@@ -89,6 +86,7 @@ def ask(
     """
     from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import check_prompt, load_prompt, prompt_of
+    from refactx.eval.questions import read_texts
     from refactx.index.open import open_index
 
     asked = prompt or prompt_of(given["adapter"], model)
@@ -104,7 +102,7 @@ def ask(
         )
     for question in questions:
         template.messages(question)  # reports an empty question before anything is loaded
-    texts = [*questions, *(_texts(file) if file is not None else [])]
+    texts = [*questions, *(read_texts(file) if file is not None else [])]
     if not texts and not chat:
         raise InputError("there is no question: give one in quotes, or --file FILE, or --chat")
     with ExitStack() as stack:
@@ -146,12 +144,6 @@ def ask(
             f"{len(failed)} of {len(texts)} questions cannot be asked; the first is {failed[0][0]!r}: {failed[0][1]}"
         )
     return None
-
-
-def _texts(file: Path) -> list[str]:
-    from refactx.eval.questions import read_texts
-
-    return read_texts(file)
 
 
 def converse(view: View, questions: Sequence[str] = ()) -> None:

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from pyoxigraph import NamedNode
 
 from refactx.ask.queries import QueryReply, check_text
 from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
-from refactx.cli.sparql import Cell, cell_of, links_by_id, links_of
-from refactx.documents import reply_json
-from refactx.errors import InputError, RefactxError, without_password
+from refactx.cli.sparql import Cell, cells_of, links_by_id
+from refactx.documents import LiteralValue, named, reply_json, rounded, to_json
+from refactx.errors import InputError
 from refactx.fact import Link, LinkedFact, counted, line, visible
 from refactx.index.index import Index
 from refactx.linking.names import bare_name
@@ -198,11 +197,6 @@ class PolicyOptions:
     timeout: float = option(60.0, "At most so long.", above=0, metavar="SECONDS", group=_SPARQL)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether a query is a walk that the fact tree answers, as without options of policies."""
-        return self.writer == "from-walk" and self.run_on is None
-
-    @property
     def writer(self) -> "WriterName":
         """The writer of queries that the policy is."""
         return writer_named(self.policy, constrained=self.grammar and (self.policy != "open" or self.model_url is None))
@@ -360,8 +354,7 @@ def query(
     """
     from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import load_prompt
-    from refactx.cli.typing import read_piped
-    from refactx.cli.typing import read_typed_queries as read_typed
+    from refactx.cli.typing import read_piped, read_typed_queries, run_typed
     from refactx.index.open import open_index
 
     machine = common.engine_options_of(given, texts=1, beams=1)
@@ -375,7 +368,7 @@ def query(
     with open_index(index, db) as opened, ExitStack() as stack:
         template = prompt_for(prompt, opened).weighted(weights)
         shown: dict[str, Any] = {"as_json": as_json, "explains": explain, "limit": limit}
-        if options.is_plain:
+        if options.writer == "from-walk" and options.run_on is None:
             answer = _walks(opened, model, machine, template, runs=run, **shown)
         else:
             most = limit if as_json else limit or SHOWN
@@ -388,13 +381,7 @@ def query(
             for text in questions:
                 answer(text)
         elif not questions and sys.stdin.isatty():
-            for text in read_typed(opened):
-                try:
-                    answer(text)
-                except RefactxError as error:
-                    click.echo(f"refactx: {without_password(str(error))}", err=True)
-                except KeyboardInterrupt:
-                    click.echo("(interrupted)", err=True)
+            run_typed(read_typed_queries(opened), answer)
         else:
             _answer_each(read_piped(), answer, as_json)
 
@@ -443,9 +430,7 @@ def print_policy_reply(
     """Print a reply, with at most `limit` rows."""
     rows: list[list[Cell]] = []
     if isinstance(reply.result, Rows):
-        terms = {term for row in reply.result.rows for term in row if isinstance(term, NamedNode)}
-        links = links_of(terms, partial(links_by_id, facts))
-        rows = [[cell_of(term, links) for term in row] for row in reply.result.rows]
+        rows = cells_of(reply.result.rows, partial(links_by_id, facts))
     if as_json:
         return common.print_json(_document(reply, rows[:limit], explains))
     _print_lines(_policy_lines(reply, rows, limit or SHOWN, explains))
@@ -497,10 +482,7 @@ def _cell(cell: Cell) -> str:
 
 def _document(reply: PolicyReply, rows: Sequence[Sequence[Cell]], explains: bool) -> dict[str, Any]:
     written, result = reply.written, reply.result
-    cells = [
-        [{"literal": c} if isinstance(c, str) else {"label": c.label, "id": c.id, "url": c.url} for c in row]
-        for row in rows
-    ]
+    cells = to_json([[LiteralValue(one) if isinstance(one, str) else named(one) for one in row] for row in rows])
     document: dict[str, Any] = {
         "question": reply.question,
         "policy": written.writer,
@@ -519,7 +501,7 @@ def _document(reply: PolicyReply, rows: Sequence[Sequence[Cell]], explains: bool
             for name, choice in written.choices.items()
         ],
         "made_up": list(written.made_up),
-        "confidence": None if written.confidence is None else round(written.confidence, 3),
+        "confidence": rounded(written.confidence),
         "engine": reply.engine or None,
         "failure": reply.failure or None,
         "truth": result if isinstance(result, bool) else None,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
+from typing import Any, Literal, TextIO
 
 import click
 from click.core import ParameterSource
@@ -18,7 +18,7 @@ from rich.cells import cell_len
 from refactx.cli.help import GroupedCommand, OrderedGroup
 from refactx.cli.options import DB, INDEX, JSON, Decorator, all_of, declared, index_opener, print_json
 from refactx.cli.views import query_text
-from refactx.errors import InputError, RefactxError, without_password
+from refactx.errors import InputError, without_password
 from refactx.fact import Link, line, visible
 from refactx.index import Index
 from refactx.iris import PREFIXES, id_of_entity
@@ -33,14 +33,8 @@ from refactx.sparql.store.triples import name_of_own
 from refactx.sparql.syntax.tokens import tokens_of
 from refactx.walks.facts import TreeFacts
 
-if TYPE_CHECKING:
-    pass
-
-_Given = TypeVar("_Given")
-_Made = TypeVar("_Made")
-
-Convert = Callable[[Sequence[str], bool], Iterable[str | InputError]]
-"""A function that returns what texts become, or why not. The flag: results have to be on one line each."""
+Convert = Callable[[str, bool], str]
+"""A function that returns what a text becomes, or raises InputError. The flag: the result has to be on one line."""
 
 _ID = re.compile(
     rf"(?:{re.escape(PREFIXES['wd'])}|{re.escape(PREFIXES['p'])}(?:direct/|statement/|qualifier/)?)([QP][1-9]\d*)",
@@ -94,20 +88,23 @@ def convert_file(file: TextIO, convert: Convert, *, whole: bool, source: str, ta
     records = _read(file, whole, source, target)
     shown = visible if sys.stdout.isatty() else str  # a text must not control a terminal; in a file it is exact
     are_lines = not whole and all(record.document is None for record in records)
-    results = iter(convert([record.text for record in records if record.text], are_lines))
     failed = list[_Record]()
     for record in tqdm(records, unit=" queries", disable=sys.stdout.isatty() or None, leave=False):
-        result = next(results) if record.text else (record.error or "")
-        if isinstance(result, InputError):
-            if whole:
-                raise result
+        result, error = "", record.error
+        if record.text:
+            try:
+                result = convert(record.text, are_lines)
+            except InputError as raised:
+                if whole:
+                    raise
+                error = raised
+        if error is not None:
             failed.append(record)
-            click.echo(f"refactx: line {record.line}: {result}", err=True)
+            click.echo(f"refactx: line {record.line}: {error}", err=True)
         if record.document is not None:
-            added = {"error": str(result)} if isinstance(result, InputError) else {target: result}
-            print_json(record.document | added)
+            print_json(record.document | ({target: result} if error is None else {"error": str(error)}))
         else:
-            click.echo("" if isinstance(result, InputError) else shown(result))
+            click.echo(shown(result))
     if failed:
         count = sum(record.text != "" or record.error is not None for record in records)
         hint = "; a query with several lines needs --whole" if are_lines else ""
@@ -171,7 +168,7 @@ def print_table(result: Result, find: LinksById) -> None:
     if isinstance(result, bool):
         click.echo("yes" if result else "no")
         return
-    rows = _cells(result.rows, find)
+    rows = cells_of(result.rows, find)
     if sys.stdout.isatty():
         _print_for_terminal(result.variables, rows)
     else:
@@ -191,7 +188,7 @@ def table_at(
     def find(ids: Sequence[str]) -> Mapping[str, Link]:
         return {} if engine is None else links_at(engine, ids, seconds, languages)
 
-    return _plain(variables, _cells(rows, find))
+    return _plain(variables, cells_of(rows, find))
 
 
 def links_at(
@@ -201,12 +198,13 @@ def links_at(
     return {id_: Link(names[0], id_) for id_, names in names_at(engine, ids, seconds, languages).items()}
 
 
-def _cells(rows: Iterable[Sequence[Term | None]], find: LinksById) -> list[list[Cell]]:
-    links = links_of({term for row in rows for term in row if isinstance(term, NamedNode)}, find)
-    return [[cell_of(term, links) for term in row] for row in rows]
+def cells_of(rows: Iterable[Sequence[Term | None]], find: LinksById) -> list[list[Cell]]:
+    """Return rows with links in place of the IRIs of entities and properties."""
+    links = _links_of({term for row in rows for term in row if isinstance(term, NamedNode)}, find)
+    return [[_cell_of(term, links) for term in row] for row in rows]
 
 
-def links_of(terms: Iterable[NamedNode], find: LinksById) -> dict[str, Link]:
+def _links_of(terms: Iterable[NamedNode], find: LinksById) -> dict[str, Link]:
     """Return the links of IRIs that are those of entities and properties, with their labels if they have any; of other
     IRIs, of those that have labels."""
     ids = {term.value: match[1] if (match := _ID.fullmatch(term.value)) else id_of_entity(term.value) for term in terms}
@@ -214,7 +212,7 @@ def links_of(terms: Iterable[NamedNode], find: LinksById) -> dict[str, Link]:
     return {iri: links.get(id_, Link(id_, id_)) for iri, id_ in ids.items() if id_ in links or _ID.fullmatch(iri)}
 
 
-def cell_of(term: Term | None, links: dict[str, Link]) -> Cell:
+def _cell_of(term: Term | None, links: dict[str, Link]) -> Cell:
     if term is None:
         return ""
     if isinstance(term, NamedNode):
@@ -286,20 +284,10 @@ def run_queries(arguments: Sequence[str], settings: Settings) -> None:
         session = _Session(settings, stack)
         if arguments or not sys.stdin.isatty():
             return session.run(query_text(arguments[0] if arguments else "-"))
-        _run_typed(session)
+        from refactx.cli.typing import read_typed_sparql, run_typed
+
+        run_typed(read_typed_sparql(lambda: session.facts), session.run)
     return None
-
-
-def _run_typed(session: "_Session") -> None:
-    from refactx.cli.typing import read_typed_sparql as read_typed
-
-    for text in read_typed(lambda: session.facts):
-        try:
-            session.run(text)
-        except RefactxError as error:
-            click.echo(f"refactx: {without_password(str(error))}", err=True)
-        except KeyboardInterrupt:
-            click.echo("(interrupted)", err=True)
 
 
 class _Session:
@@ -403,25 +391,8 @@ def from_pgmr(file: TextIO, ignore_case: bool, prefixes: bool, index: str, db: s
     from refactx.sparql.syntax.prologue import with_declarations
 
     with open_index(index, db) as opened:
-
-        def convert(texts: Sequence[str], _: bool) -> Iterator[str | InputError]:
-            resolver = IndexResolver(opened, ignore_case=ignore_case)
-            for query in (_or_error(read_pgmr, text) for text in texts):
-                yield (
-                    query
-                    if isinstance(query, InputError)
-                    else _or_error(lambda one: finish(one.resolved(resolver)), query)
-                )
-
-        finish = with_declarations if prefixes else str
-        convert_file(file, convert, **given)
-
-
-def _or_error(make: Callable[[_Given], _Made], given: _Given) -> _Made | InputError:
-    try:
-        return make(given)
-    except InputError as error:
-        return error
+        resolver, finish = IndexResolver(opened, ignore_case=ignore_case), with_declarations if prefixes else str
+        convert_file(file, lambda text, _: finish(read_pgmr(text).resolved(resolver)), **given)
 
 
 @click.command("to-pgmr", cls=GroupedCommand, groups={"Files": ("whole", "source", "target")})
@@ -450,10 +421,10 @@ def to_pgmr(
     with open_index(index, db) as opened:
         names = IndexNames(opened)
 
-        def convert(texts: Sequence[str], are_lines: bool) -> Iterator[str | InputError]:
-            style = Style(dialect=dialect, lower=lower, one_line=one_line or are_lines, prefixes=prefixes)
-            for text in texts:
-                yield _or_error(lambda one: write(one, names, style), text)
+        def convert(text: str, is_line: bool) -> str:
+            return write(
+                text, names, Style(dialect=dialect, lower=lower, one_line=one_line or is_line, prefixes=prefixes)
+            )
 
         convert_file(file, convert, **given)
 

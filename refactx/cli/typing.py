@@ -8,7 +8,7 @@ from itertools import islice
 import click
 
 from refactx.cli.views import standard_input
-from refactx.errors import RefactxError
+from refactx.errors import RefactxError, without_password
 from refactx.index.index import Index
 from refactx.sparql.labels import completions
 from refactx.sparql.syntax.tokens import tokens_of
@@ -100,6 +100,17 @@ def read_piped() -> Iterator[str]:
     for text in standard_input():
         if text.strip():
             yield text.strip()
+
+
+def run_typed(texts: Iterable[str], run: Callable[[str], None]) -> None:
+    """Run texts that are typed. An error of one is printed, and Ctrl-C ends only that one."""
+    for text in texts:
+        try:
+            run(text)
+        except RefactxError as error:
+            click.echo(f"refactx: {without_password(str(error))}", err=True)
+        except KeyboardInterrupt:
+            click.echo("(interrupted)", err=True)
 
 
 def complete_lines(completions: Callable[[str], Sequence[str]]) -> None:

@@ -355,14 +355,17 @@ class Asking:
         streamer = (
             self.asker.stream(view.add, self.free, think=self.options.think) if self.streams and view.reads else None
         )
-        counter = _BeamFacts(self, view)
+        prompt_length, due = 0, 0.0  # of the next count of facts, if no streamer counts them
 
         with interruptible() as interrupted:
 
             def until(ids: Any) -> bool:
+                nonlocal prompt_length, due
                 view.tokens += 1
-                if streamer is None:
-                    counter.look(ids)
+                prompt_length = prompt_length or ids.shape[1] - 1
+                if streamer is None and view.reads and not self.free and time.monotonic() > due:
+                    view.facts = self.asker.count_facts(ids[0].tolist(), prompt_length)
+                    due = time.monotonic() + _COUNT_INTERVAL
                 return interrupted()
 
             return self.asker.ask(
@@ -389,20 +392,6 @@ class View(Protocol):
 
     def show(self, answer: Answer, error: str = "") -> None:
         """Show a finished answer, or one that `error` ended early."""
-
-
-class _BeamFacts:
-    """The count of the facts in the first beam, at intervals."""
-
-    def __init__(self, asking: Asking, view: Reader) -> None:
-        self._asking, self._view = asking, view
-        self._prompt_length, self._next = 0, 0.0
-
-    def look(self, ids: Any) -> None:
-        self._prompt_length = self._prompt_length or ids.shape[1] - 1
-        if self._view.reads and not self._asking.free and time.monotonic() > self._next:
-            self._view.facts = self._asking.asker.count_facts(ids[0].tolist(), self._prompt_length)
-            self._next = time.monotonic() + _COUNT_INTERVAL
 
 
 class _Bar:

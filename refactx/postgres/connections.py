@@ -29,7 +29,7 @@ _ROWS_AT_ONCE = 10_000
 GRACE_SECONDS = 2.0
 """The seconds after its statement timeout in which a server may still answer, before it counts as gone."""
 
-_FORGOTTEN = 2
+FORGOTTEN = 2
 """How often a name is forgotten before no statement has one any more."""
 
 CONNECT_SECONDS = 10
@@ -151,11 +151,6 @@ class NamedStatements:
     """How often the connections of a pool have forgotten the name of a prepared statement."""
 
     forgotten: int = 0
-
-    @property
-    def are_kept(self) -> bool:
-        """Whether statements are prepared by name."""
-        return self.forgotten < _FORGOTTEN
 
 
 class TimeLimitedConnection(psycopg.Connection[Any]):

@@ -34,6 +34,7 @@ from psycopg_pool import ConnectionPool
 from refactx.errors import DatabaseError, without_password
 from refactx.postgres.connections import (
     CONNECT_SECONDS,
+    FORGOTTEN,
     GRACE_SECONDS,
     KEEPALIVE,
     PAUSE_SECONDS,
@@ -369,7 +370,7 @@ class Statement:
         """Return the result, in binary form. A statement is prepared once on a connection. Raises psycopg.Error."""
         # psycopg's low-level interface to libpq: a cursor for each lookup would double its time.
         pgconn, formats = connection.pgconn, [pq.Format.BINARY] * len(values)
-        while connection.statements.are_kept:
+        while connection.statements.forgotten < FORGOTTEN:
             if self.name not in connection.prepared:
                 pgconn.send_prepare(self.name, self.text)
                 _check(connection.result())

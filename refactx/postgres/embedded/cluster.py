@@ -170,11 +170,6 @@ class Cluster:
                 time.sleep(0.01)
             shutil.rmtree(leftover, ignore_errors=True)
 
-    def stop(self, programs: Path, account: Account) -> None:
-        """Stop the server after a checkpoint (mode `fast`)."""
-        stop: list[str | Path] = [programs / "pg_ctl", "stop", "-D", self.data, "-m", "fast", "-w"]
-        _run(account, [*stop, "-t", str(_START_SECONDS)], folder=self.data)
-
     def start(self, programs: Path, account: Account) -> None:
         """Start the server, and return when it takes connections.
 
