@@ -121,7 +121,7 @@ class ValidationReport:
     def ok(self) -> bool:
         """Whether nothing is wrong.
 
-        >>> ValidationReport().ok, Report(problems=(Problem("L1", "syntax", "...", "..."),)).ok
+        >>> ValidationReport().ok, ValidationReport(problems=(Problem("L1", "syntax", "...", "..."),)).ok
         (True, False)
         """
         return not self.problems
