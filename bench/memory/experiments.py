@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from rapidfuzz import fuzz
 
 from refactx.entity_ids import is_wikidata_id
 from refactx.eval.execution import has_answer, is_same, row_f1, run_query
@@ -253,7 +254,7 @@ class RememberedMemory:
 
         def found(new: Sequence[MemoryEntry]) -> Sequence[float]:
             if isinstance(self._memory, NameMemory):
-                return self._memory.likeness(mention, new)
+                return [fuzz.ratio(fold(mention.label), fold(one.label)) / 100 for one in new]
             # Aliases are encoded, and need not be stored.
             return self._memory.similarities(mention, [replace(one, is_alias=True) for one in new])
 

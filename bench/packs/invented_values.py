@@ -16,8 +16,6 @@ from refactx.sparql.syntax.view import (
     is_variable,
     literal,
     parts,
-    parts_of_literal,
-    text_of_literal,
     variables,
 )
 
@@ -27,7 +25,28 @@ LANGUAGE = "it"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _FOLDS = ("STR", "LCASE", "UCASE")
 _PLACES = {"REGEX": "", "CONTAINS": "", "STRSTARTS": "^", "STRENDS": "$"}
+_LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"(?:@([\w-]+)|\^\^<([^>]*)>)?', re.DOTALL)
+_UNESCAPED = {"\\\\": "\\", '\\"': '"', "\\n": "\n", "\\r": "\r", "\\t": "\t"}
 _ORDER = ("=", "!=", "<", ">", "<=", ">=")
+
+
+def parts_of_literal(term: str) -> tuple[str, str, str] | None:
+    """Return the text, the language and the data type of a literal; None for another term.
+
+    >>> parts_of_literal('"cane"@it'), parts_of_literal("?x")
+    (('cane', 'it', ''), None)
+    """
+    match = _LITERAL.fullmatch(term)
+    if match is None:
+        return None
+    text = re.sub(r"\\.", lambda escape: _UNESCAPED.get(escape[0], escape[0][1]), match[1], flags=re.DOTALL)
+    return text, match[2] or "", match[3] or ""
+
+
+def text_of_literal(term: str) -> str | None:
+    """Return the text of a literal without its quotes; None for another term."""
+    parts = parts_of_literal(term)
+    return None if parts is None else parts[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from bench.packs.invented_values import (
     candidates,
     conjuncts,
     counted,
+    parts_of_literal,
     test_of,
     used_together,
     variable_of,
@@ -44,7 +45,6 @@ from refactx.sparql.syntax.view import (
     is_literal,
     is_variable,
     parts,
-    parts_of_literal,
 )
 
 # --- What queries show of their data

@@ -23,7 +23,7 @@ from refactx.eval.statistics import mean, ratio_of_pairs
 from refactx.lazy import require
 from refactx.sparql.engines import QueryRefusedError, SparqlEngine, SparqlSyntaxError
 from refactx.sparql.engines.checking import check_query
-from refactx.sparql.labels import ids_of
+from refactx.sparql.labels import ids_of, unknown_ids
 from refactx.sparql.packs.prompt import STEERED, WRITERS, WriterName, load_sparql_prompt, pgmr_in, query_in
 from refactx.sparql.packs.translation import Attempt
 from refactx.sparql.packs.translator import Translator
@@ -216,9 +216,7 @@ class PolicyTask(IndexTask):
         }
 
     def _unknown(self, sparql: str) -> list[str]:
-        ids = sorted(ids_of(sparql).all)
-        existing = set(self.opened_index.names_of(ids)) if ids else set()
-        return [id_ for id_ in ids if id_ not in existing]
+        return sorted(*unknown_ids([sparql], self.opened_index.names_of))
 
     def score(self, records: Mapping[str, Sequence[Record]]) -> Scored:
         """Return the scores of the questions whose gold query is SPARQL."""

@@ -23,7 +23,7 @@ from refactx.sparql.store.triples import own
 from refactx.sparql.syntax.parser import ParseError, cursor_of, parse, read_sparql
 from refactx.sparql.syntax.prologue import Prologue
 from refactx.sparql.syntax.tokens import Span, Token, line_and_column, text_of, tokens_of
-from refactx.sparql.syntax.tree import Path, QueryTree, Term, TriplePattern, Values, nodes, predicates_of
+from refactx.sparql.syntax.tree import Path, QueryTree, Term, TriplePattern, Values, nodes, predicates_of, triples_of
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import QueryError
 
@@ -60,7 +60,7 @@ def ids_of(text: str) -> Ids:
     return Ids((found | others) - properties, properties)
 
 
-def unknown_ids(texts: Iterable[str], known: Callable[[Collection[str]], Collection[str]]) -> list[frozenset[str]]:
+def unknown_ids(texts: Iterable[str], known: Callable[[Sequence[str]], Collection[str]]) -> list[frozenset[str]]:
     """Return the ids in each query that a knowledge base does not have: URIs that were made up.
 
     `known` returns those of some ids that it has, such as `index.names_of`.
@@ -69,7 +69,8 @@ def unknown_ids(texts: Iterable[str], known: Callable[[Collection[str]], Collect
     [frozenset({'P2'}), frozenset()]
     """
     found = [ids_of(text).all for text in texts]
-    existing = set(known(sorted(frozenset().union(*found))))
+    wanted = sorted(frozenset().union(*found))
+    existing = set(known(wanted)) if wanted else set()
     return [ids - existing for ids in found]
 
 
@@ -154,7 +155,7 @@ class _LabelReader:
     ) -> None:
         self._text, self._tokens, self._clearly = text, tokens, clearly
         self._facts, self._linker = facts, facts.linker
-        self._triples = [node for node in nodes(query) if isinstance(node, TriplePattern)]
+        self._triples = list(triples_of(query))
         self._values = [node for node in nodes(query) if isinstance(node, Values)]
         self._resolved: dict[str, LinkedName] = {}
         self._redeclared = prologue.declared.keys() & PREFIXES.keys()

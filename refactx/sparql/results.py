@@ -146,13 +146,12 @@ def texts(
     `names`: returns the names of ids, without those that have none.
     """
     kept = [list(row) for row in rows]
-    ids = {term.value: id_of_entity(term.value) for row in kept for term in row if isinstance(term, NamedNode)}
-    known = names(list(dict.fromkeys(ids.values()))) if ids else {}
+    known = labels(kept, names)
 
     def text(term: Term | None) -> str | None:
         if isinstance(term, NamedNode):
-            name = known.get(ids[term.value])
-            return f"{bare_name(name)} ({ids[term.value]})" if name else name_of_own(term.value) or term.value
+            name = known.get(term.value)
+            return f"{bare_name(name)} ({id_of_entity(term.value)})" if name else name_of_own(term.value) or term.value
         return None if term is None else _value(term)
 
     for row in kept:

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.packs.invented_values import samples
+from bench.packs.invented_values import parts_of_literal, samples, text_of_literal
 from bench.packs.inventing import Invented, gold_queries, homes_of, invent, written
 from refactx.errors import InputError
 from refactx.sparql.engines import EngineError, QueryRefusedError, Rows, SparqlSyntaxError
 from refactx.sparql.packs.invented import INVENTED_DATA, InventedEngine, engine_for, invented_engine, rewritten
 from refactx.sparql.packs.pack import Pack, built_in_packs, load_pack
+from refactx.sparql.syntax.view import literal
 
 LIITA = load_pack("liita")
 GOLD = gold_queries(LIITA)
@@ -249,3 +250,10 @@ def test_each_gold_query_of_a_pack_has_rows_in_its_data(name: str) -> None:
     assert queries
     results = {key: engine.run(query) for key, query in queries.items()}
     assert [key for key, one in results.items() if not (one.rows if isinstance(one, Rows) else one)] == []
+
+
+@pytest.mark.long
+@given(st.text(), st.sampled_from([("", ""), ("it", ""), ("", "http://www.w3.org/2001/XMLSchema#string")]))
+def test_literals_are_written_and_read(text: str, kind: tuple[str, str]) -> None:
+    assert parts_of_literal(literal(text, *kind)) == (text, *kind)
+    assert (text_of_literal('"a"@it'), text_of_literal("?a")) == ("a", None)

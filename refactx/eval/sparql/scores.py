@@ -188,7 +188,7 @@ def _patterns(node: Any, mode: Mode) -> Any:
             return node
         case ("Group", elements):
             return ("Group", *_group(elements, mode))
-        case (("Triple", *_), *_):  # the template of CONSTRUCT
+        case (("TriplePattern", *_), *_):  # the template of CONSTRUCT
             return _set_of(_triples(node, mode))
         case tuple():
             return tuple(_patterns(part, mode) for part in node)

@@ -6,7 +6,7 @@ come from the tokens (a prefix that is not declared, a bracket that is not close
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -23,8 +23,9 @@ from refactx.sparql.engines.engine import (
     within,
 )
 from refactx.sparql.syntax.parser import ParseError, parse, read_sparql
+from refactx.sparql.syntax.prologue import undeclared
 from refactx.sparql.syntax.tokens import Token, line_and_column, plain_query, tokens_of
-from refactx.sparql.syntax.tree import RDF, Bind, Block, Call, Group, Nested, QueryTree, Term, Values, nodes, triples_of
+from refactx.sparql.syntax.tree import RDF, Call, QueryTree, nodes, triples_of
 from refactx.sparql.syntax.view import QueryView, view_of
 from refactx.sparql.syntax.wikidata import GEO_FUNCTIONS
 from refactx.walks.language import QueryError
@@ -188,11 +189,11 @@ def _checked(text: str) -> CheckedQuery:
             f"this is a {form} query, whose result is a graph: write SELECT for rows, or ASK for yes or no"
         )
     try:
-        query = parse(tokens).query
+        parsed = parse(tokens)
     except ParseError:  # syntax beyond SPARQL 1.1
         return CheckedQuery(form == "ASK")
-    _check_functions(query)
-    return CheckedQuery(form == "ASK", () if form == "ASK" else _shown(query))
+    _check_functions(parsed.query)
+    return CheckedQuery(form == "ASK", tuple(name[1:] for name in view_of(parsed).selected))
 
 
 def _check_functions(query: QueryTree) -> None:
@@ -209,18 +210,25 @@ def _check_functions(query: QueryTree) -> None:
                 "<http://www.opengis.net/def/uom/OGC/1.0/metre> as the third, or leave "
                 f"PREFIX geof: <{GEOSPARQL}> out, for kilometres"
             )
-        call = f"{name}({', '.join(['?x'] * arguments)})"
-        try:
-            Store().query(f"SELECT ({call} AS ?y) {{}}", base_iri=_BASE, custom_functions=GEO_FUNCTIONS)
-        except (SyntaxError, RuntimeError) as error:
-            raise UnknownFunctionError(_unknown_function(name[1:-1], arguments, str(error))) from None
+        if refusal := _refusal(name, arguments):
+            raise UnknownFunctionError(_unknown_function(name[1:-1], arguments, refusal))
+
+
+def _refusal(function: str, arguments: int) -> str:
+    """Return what pyoxigraph says against a call of a function; empty if it has the function."""
+    call = f"{function}({', '.join(['?x'] * arguments)})"
+    try:
+        Store().query(f"SELECT ({call} AS ?y) {{}}", base_iri=_BASE, custom_functions=GEO_FUNCTIONS)
+    except (SyntaxError, RuntimeError) as error:
+        return str(error)
+    return ""
 
 
 def _unknown_function(iri: str, arguments: int, found: str) -> str:
     """Return what is to be said of a function that pyoxigraph does not have. `found`: its message."""
     word, remedy = re.split(r"[/#:]", iri)[-1], "use a function of SPARQL 1.1, or a cast to a type of XSD"
     of_wikidata, of_standard = PREFIXES["geof"] + word, GEOSPARQL + word
-    if iri == of_wikidata and _is_function(of_standard, arguments):
+    if iri == of_wikidata and not _refusal(f"<{of_standard}>", arguments):
         return f"geof:{word} is GeoSPARQL's: begin the query with PREFIX geof: <{GEOSPARQL}>"
     if iri == of_standard and NamedNode(of_wikidata) in GEO_FUNCTIONS:
         return f"geof:{word} is Wikidata's, not GeoSPARQL's: leave PREFIX geof: <{GEOSPARQL}> out"
@@ -229,39 +237,6 @@ def _unknown_function(iri: str, arguments: int, found: str) -> str:
             "compare geof:latitude(?place), geof:longitude(?place) and geof:distance(?place, ?other), in kilometres"
         )
     return f"{found if 'requires' in found else f'<{iri}> is no function that is known here'}: {remedy}"
-
-
-def _is_function(iri: str, arguments: int) -> bool:
-    try:
-        Store().query(f"SELECT (<{iri}>({', '.join(['?x'] * arguments)}) AS ?y) {{}}")
-    except (SyntaxError, RuntimeError):
-        return False
-    return True
-
-
-def _shown(query: QueryTree) -> tuple[str, ...]:
-    """Return the variables of a SELECT."""
-    if query.selected:
-        terms = [one.variable or one.expression for one in query.selected]
-        return tuple(term.value for term in terms if isinstance(term, Term))
-    values = () if query.values is None else query.values.variables
-    parts = [*(() if query.where is None else _in_scope(query.where)), *(term.value for term in values)]
-    return tuple(sorted(set(parts)))  # in the order of the alphabet, as pyoxigraph has them
-
-
-def _in_scope(group: Group) -> Iterator[str]:
-    """Yield the variables of a group that a SELECT * shows."""
-    for element in group.elements:
-        if isinstance(element, QueryTree):
-            yield from _shown(element)
-        elif isinstance(element, Nested):
-            if element.name is not None and element.name.kind == "variable":
-                yield element.name.value
-            for inner in element.groups if element.kind != "minus" else ():
-                yield from _in_scope(inner)
-        elif isinstance(element, Block | Bind | Values):
-            parts = element.variable if isinstance(element, Bind) else element
-            yield from (term.value for term in nodes(parts) if isinstance(term, Term) and term.kind == "variable")
 
 
 def check_alone(query: str) -> None:
@@ -424,18 +399,15 @@ def _closing(tokens: Sequence[Token], opened: int) -> int | None:
 
 
 def _undeclared(tokens: list[Token]) -> tuple[int, str]:
-    written = [token for token in tokens if not token.is_space]
-    declared = {two.text for one, two in pairwise(written) if one.upper == "PREFIX"}
-    for token in written:
-        prefix = token.text.partition(":")[0] + ":"
-        if token.kind == "name" and prefix == "bif:" and prefix not in declared:
+    for prefix, token in undeclared(tokens).items():
+        if prefix == "bif":
             instead = 'FILTER(CONTAINS(LCASE(?label), "some words"))'
             return (
                 token.start,
                 f"bif: has functions of Virtuoso's own: write {instead} or another function of SPARQL 1.1",
             )
-        if token.kind == "name" and prefix not in declared and prefix[:-1] not in PREFIXES:
-            return token.start, f"the prefix {prefix} is not declared: begin the query with PREFIX {prefix} <...>"
+        if prefix not in PREFIXES:
+            return token.start, f"the prefix {prefix}: is not declared: begin the query with PREFIX {prefix}: <...>"
     return 0, ""
 
 

@@ -13,7 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -88,7 +88,6 @@ EVERYTHING = "CONSTRUCT WHERE { ?s ?p ?o }"
 PAGE = 10_000
 """Rows of a page of triples: as many as public endpoints give."""
 Answered = TypeVar("Answered")
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _log = logging.getLogger(__name__)
 
 
@@ -104,11 +103,6 @@ class Address:
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the host is this machine, by its name."""
-        return is_here(self.host)
 
     def may_redirect_to(self, other: "Address") -> bool:
         """Return whether requests, with their password, may be sent on to another address: of the same host and port,
@@ -181,22 +175,16 @@ class RateLimit:
                 self._next = self._clock() + self._interval
 
 
-class _NoPace(RateLimit):
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        yield
+_WIKIDATA = RateLimit(INTERVAL)
 
 
-_FREE, _SHARED = _NoPace(0.0), RateLimit(INTERVAL)
-
-
-def pace_of(host: str) -> RateLimit:
-    """Return the pace at which a host is asked.
+def pace_of(host: str) -> RateLimit | None:
+    """Return the pace at which a host is asked; None if at any.
 
     >>> pace_of("query.wikidata.org") is pace_of("www.wikidata.org"), pace_of("localhost") is pace_of("wikidata.org")
     (True, False)
     """
-    return _SHARED if host == SHARED or host.endswith(f".{SHARED}") else _FREE
+    return _WIKIDATA if host == SHARED or host.endswith(f".{SHARED}") else None
 
 
 class TryAgain(Exception):  # noqa: N818  # the endpoint may answer later
@@ -548,7 +536,7 @@ class EndpointEngine:
             reraise=True,
         )
         try:
-            with self._pace.turn():
+            with nullcontext() if self._pace is None else self._pace.turn():
                 return retrying(lambda: read(self._ask(text, accepted, end, seconds)))
         except TryAgain as failed:
             raise failed.error from None
@@ -577,7 +565,7 @@ class EndpointEngine:
             is_lasting = isinstance(cause, ConnectionRefusedError | ssl.SSLCertVerificationError) or (
                 isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN
             )
-            if self._address.is_local or is_lasting:
+            if is_here(self._address.host) or is_lasting:
                 raise failed from None
             raise TryAgain(failed) from None
         except (httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
@@ -604,12 +592,11 @@ class EndpointEngine:
                 headers={"Accept": accepted},
                 timeout=httpx2.Timeout(left, connect=min(left, CONNECT_SECONDS)),
             ) as response:
-                location = response.headers.get("Location") if response.status_code in _REDIRECTS else None
-                if location is None:
+                if not response.has_redirect_location:
                     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
                     after = response.headers.get("Retry-After", "")
                     return EndpointReply(name, response.status_code, kind, self._body(response, call), after)
-            address = self._redirected(address, location)
+            address = self._redirected(address, response.headers["Location"])
             name = f"{self.name} (redirected to {visible(address.shown)})"
         raise EngineError(f"{name} redirects more than {MOST_REDIRECTS} times: give the address of the endpoint itself")
 

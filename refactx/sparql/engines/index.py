@@ -69,12 +69,8 @@ EngineName = Literal["auto", "tree", "store"]
 _RDF = re.compile(r"\.(ttl|nt|nq|trig|n3|rdf|owl|xml|jsonld)(\.(gz|bz2|zst|xz))?$", re.IGNORECASE)
 
 
-def reason_against(query: str, checked: CheckedQuery, facts: FactSet) -> str:
-    """Return why a query is refused by the tree: what it has that a walk has not."""
-    return f"{CHAINS}, and {_reason(query, checked, facts)}"
-
-
 def _reason(query: str, checked: CheckedQuery, facts: FactSet) -> str:
+    """Return why a query is refused by the tree: what it has that a walk has not."""
     tokens = tokens_of(query)
     try:
         parsed = parse(tokens)
@@ -223,7 +219,7 @@ class TreeEngine:
             if patterns is None or not (patterns.distinct or patterns.has_one_row_each()):
                 walk = None
         if walk is None or not (checked.is_ask or len(checked.variables) == 1):
-            raise QueryRefusedError(f"{reason_against(query, checked, self._facts)}: {self._advice}")
+            raise QueryRefusedError(f"{CHAINS}, and {_reason(query, checked, self._facts)}: {self._advice}")
         return checked, walk
 
     def _answer(self, walk: Query, facts: TreeFacts, limits: WalkLimits) -> Answer:

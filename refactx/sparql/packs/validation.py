@@ -30,6 +30,7 @@ from refactx.sparql.packs.rules import PackNames, Types
 from refactx.sparql.packs.survey import words_of
 from refactx.sparql.results import LABELS, OTHER_NAMES, names_at, things_called
 from refactx.sparql.results import SECONDS as NAME_SECONDS
+from refactx.sparql.syntax.prologue import undeclared
 from refactx.sparql.syntax.tokens import Token, line_and_column, tokens_of
 from refactx.sparql.syntax.view import CallView, Expression, QueryView, iri_of, is_variable
 
@@ -120,7 +121,7 @@ class ValidationReport:
     def ok(self) -> bool:
         """Whether nothing is wrong.
 
-        >>> ValidationReport().ok, Report(problems=(Problem("L1", "syntax", "...", "..."),)).ok
+        >>> ValidationReport().ok, ValidationReport(problems=(Problem("L1", "syntax", "...", "..."),)).ok
         (True, False)
         """
         return not self.problems
@@ -150,9 +151,8 @@ def syntax_problems(sparql: str, pack: Pack) -> tuple[list[Problem], str]:
         return [Problem("L1", "size", text, hint)], sparql
     tokens = tokens_of(sparql)
     found = [*_labels(sparql, tokens)]
-    missing = _undeclared(tokens)
     lines = []
-    for prefix, token in missing.items():
+    for prefix, token in undeclared(tokens).items():
         line, column = line_and_column(sparql, token.start)
         text = f"the prefix {prefix}: is not declared (line {line}, column {column}, at {token.text})"
         if prefix in pack.prefixes:
@@ -195,19 +195,6 @@ def _labels(sparql: str, tokens: list[Token]) -> Iterator[Problem]:
             return
 
 
-def _undeclared(tokens: list[Token]) -> dict[str, Token]:
-    """Return the prefixes that are used and not declared, each with the first name that has it."""
-    written = [token for token in tokens if not token.is_space]
-    declared = {two.text for one, two in pairwise(written) if one.upper == "PREFIX"}
-    names = [token for token in written if token.kind == "name" and token.text not in declared]
-    found: dict[str, Token] = {}
-    for token in names:
-        prefix = token.text.partition(":")[0]
-        if f"{prefix}:" not in declared:
-            found.setdefault(prefix, token)
-    return found
-
-
 def _hint(message: str, tokens: list[Token]) -> str:
     if (bare := _bare_call(tokens)) is not None:
         return f"write brackets around it and its name: SELECT ({bare}(?x) AS ?name)"
@@ -231,13 +218,6 @@ def _bare_call(tokens: list[Token]) -> str | None:
         if selecting and depth == 0 and one.upper in _FUNCTIONS and two.text == "(":
             return one.upper
     return None
-
-
-def naming_problems(query: QueryView, pack: Pack) -> Iterator[Problem]:
-    """Yield what is wrong with names."""
-    yield from _prefixes(query, pack)
-    yield from _terms(query, pack)
-    yield from _places(query, pack)
 
 
 def _prefixes(query: QueryView, pack: Pack) -> Iterator[Problem]:
@@ -583,9 +563,9 @@ def _first_levels(sparql: str, pack: Pack) -> list[Problem]:
         text = f"the rules cannot read this query: {error}".partition(": expected a query")[0]
         return [*problems, Problem("L2", "form", text, "write it in SPARQL 1.1, as the examples are")]
     gives = {f"<{pack.services[name]}>": endings for name, endings in pack.gives.items()}
-    return [
-        *problems, *naming_problems(query, pack), *scoping_problems(query, gives), *_rule_problems(query, pack)
-    ]  # fmt: skip
+    for check in (_prefixes, _terms, _places):
+        problems += check(query, pack)
+    return [*problems, *scoping_problems(query, gives), *_rule_problems(query, pack)]
 
 
 def _rule_problems(query: QueryView, pack: Pack) -> Iterator[Problem]:

@@ -30,7 +30,7 @@ from refactx.iris import ID, entity_iri, id_of_term, id_within
 from refactx.linking.names import bare_name
 from refactx.sparql.engines.checking import check_query
 from refactx.sparql.engines.engine import QueryRefusedError, SparqlSyntaxError
-from refactx.sparql.labels import LabelError, Labelled, has_labels, ids_of, with_iris
+from refactx.sparql.labels import LabelError, Labelled, has_labels, unknown_ids, with_iris
 from refactx.sparql.packs.pack import Pack
 from refactx.sparql.packs.prompt import (
     STEERED,
@@ -127,9 +127,7 @@ class IdsWriter:
         written = Attempt(writer=name, text=text, reason=reason, given=given)
         if query is None or reason:
             return written
-        ids = sorted(ids_of(query).all)
-        existing = set(self._known(ids)) if ids else set()
-        return replace(written, sparql=query, made_up=tuple(id_ for id_ in ids if id_ not in existing))
+        return replace(written, sparql=query, made_up=tuple(sorted(*unknown_ids([query], self._known))))
 
 
 def resolved(written: Attempt, resolver: MemoryResolver) -> Attempt:

@@ -213,7 +213,7 @@ def entry_of(name: str, id_: str, kind: Kind = "entity") -> MemoryEntry:
     >>> entry_of("Louisiana (state of the United States)", "Q1588").description
     'state of the United States'
     >>> entry_of("Paris (Q90)", "Q90")
-    Entry(id='Q90', label='Paris', description='', is_alias=False, kind='entity')
+    MemoryEntry(id='Q90', label='Paris', description='', is_alias=False, kind='entity')
     """
     label, description = split_name(name, id_ if kind == "relation" else "")
     return MemoryEntry(id_, label, "" if description == id_ else description, kind=kind)

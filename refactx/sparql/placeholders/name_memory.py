@@ -73,12 +73,6 @@ class NameMemory:
         text = fold(mention_text(mention))
         return [token_sort_ratio(text, fold(one.text)) / 100 for one in self._described(entries)]
 
-    def likeness(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> list[float]:
-        """Return how many letters a mention's label has in common with those of entries, from 0 to 1, as in `nearest`."""
-        from rapidfuzz import fuzz
-
-        return [fuzz.ratio(fold(mention.label), fold(one.label)) / 100 for one in entries]
-
     def _nearest(self, mention: Placeholder, count: int) -> list[Near]:
         from rapidfuzz import fuzz, process
 

@@ -256,8 +256,12 @@ class VectorMemory:
         return [next(of_aliases) if one.is_alias else found.get(one.id, 0.0) for one in entries]
 
     def _entries(self, rows: Sequence[EntryRow]) -> list[MemoryEntry]:
-        ids = self._index.ids_of_numbers({row.number for row in rows})
-        return [entry_of_row(row, ids) for row in rows]
+        """Return rows as entries. One of an id that is none of Wikidata's, and that the index has no more, has the id ""."""
+        ids, found = self._index.ids_of_numbers({row.number for row in rows}), list[MemoryEntry]()
+        for row in rows:
+            kind: Kind = "relation" if is_property(row.number) else "entity"
+            found.append(MemoryEntry(ids.get(row.number, ""), row.label, row.description, row.is_alias, kind))
+        return found
 
 
 def cosines(embedding: NDArray[np.float32], others: Sequence[NDArray[np.float32]]) -> list[float]:
@@ -279,10 +283,3 @@ def check_encoder(record: MemoryRecord, encoder: Encoder) -> None:
             f"{encoder.fingerprint[:12]}): give --encoder {record.encoder}, or run `refactx memory build --index "
             f"{record.index} --encoder {encoder.name}`"
         )
-
-
-def entry_of_row(row: EntryRow, ids: Mapping[int, str]) -> MemoryEntry:
-    """Return an entry, given ids by number; one of an id that is none of Wikidata's, and that the index has no more, has
-    the id ""."""
-    kind: Kind = "relation" if is_property(row.number) else "entity"
-    return MemoryEntry(ids.get(row.number, ""), row.label, row.description, row.is_alias, kind)

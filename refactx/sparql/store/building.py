@@ -271,26 +271,23 @@ class StoreDelta:
     odd_dates: dict[str, str] = field(default_factory=dict)
 
 
-def delta_since(before: IndexVersion, index: Index, store: Store) -> StoreDelta:
-    """Return what brings a store from an earlier mark of its index to the index's snapshot.
-
-    `store` is only read. Memory holds the changed facts. Raises CannotFollowError, IndexNotFoundError if the index is
-    compacted meanwhile, and as `Index.children` does.
-    """
-    return _Differences(before, index, store).find()
-
-
 class _Differences:
+    """What brings a store, which is only read, from an earlier mark of its index to the index's snapshot."""
+
     def __init__(self, before: IndexVersion, index: Index, store: Store) -> None:
         self._index, self._store, self._snapshot = index, store, index.snapshot
         known = {number for number, _ in before.segments}
         self._segments = [(s.sign, s.tree) for s in self._snapshot.segments if s.number not in known]
         self._old_tables = [number for number, _ in reversed(before.names)]
         self._new_tables = [table for table in self._snapshot.name_tables if table not in self._old_tables]
-        self._triples: Triples = triples_of(index, lambda names: self._find(self._snapshot.name_tables, names))
+        self._triples: Triples = triples_of(index, lambda names: index.ids_in(self._snapshot.name_tables, names))
         self._facts = TreeFacts(index)
 
     def find(self) -> StoreDelta:
+        """Return the triples. Memory holds the changed facts.
+
+        Raises CannotFollowError, IndexNotFoundError if the index is compacted meanwhile, and as `Index.children` does.
+        """
         changed = sum(tree.facts for _, tree in self._segments)
         if changed > max(SMALL, self._index.facts // _PART):
             raise CannotFollowError(f"{changed:,} facts have changed, of {self._index.facts:,}")
@@ -327,7 +324,7 @@ class _Differences:
         for table in reversed(self._new_tables):
             for key, block in self._index.name_table_rows(table):
                 found |= self._index.unpack_names(key, block)
-        old = self._find(self._old_tables, set(found))
+        old = self._index.ids_in(self._old_tables, set(found))
         mixed: dict[NamedNode, bool] = {}
         for name, named in found.items():
             before = old.get(name)
@@ -360,7 +357,7 @@ class _Differences:
 
     def _label(self, new: Mapping[str, Named], described: set[str], delta: StoreDelta) -> None:
         """Label new names, and again those whose descriptions have changed: a label is a name without these."""
-        named = {**self._find(self._snapshot.name_tables, described), **new}
+        named = {**self._index.ids_in(self._snapshot.name_tables, described), **new}
         descriptions = self._descriptions([name for name in named if name.endswith(")")])
         for name, one in named.items():
             if one.object_kind == "inverse":
@@ -406,19 +403,11 @@ class _Differences:
                 subjects[predicate][fact.subject] = None
         found = set[Quad]()
         for predicate, some in subjects.items():
-            facts = (
-                Fact(subject, predicate, object_, "", (0, 0)) for subject, object_ in self._objects(some, predicate)
-            )
+            objects = self._facts.objects(list(some), predicate)
+            facts = (Fact(subject, predicate, object_, "", (0, 0)) for subject, object_ in objects)
             while batch := list(islice(facts, BATCH)):
                 found |= _as_stored(triple for triple in self._triples.of(batch) if triple is not None)
         return found
-
-    def _objects(self, subjects: Iterable[str], predicate: str) -> Iterator[tuple[str, str]]:
-        return self._facts.objects(list(subjects), predicate)
-
-    def _find(self, tables: Sequence[int], names: set[str]) -> dict[str, Named]:
-        """Return the entities of names by some name tables, the latest first."""
-        return self._index.ids_in(tables, names)
 
 
 def _as_stored(triples: Iterable[Quad]) -> set[Quad]:
@@ -472,7 +461,7 @@ def _update_at(path: Path, folder: StoreFolder, store: FactStore, index: Index) 
         before = _moved(store.mark.index, index)
         snapshot = index.snapshot
         try:
-            delta = StoreDelta() if before == snapshot.mark else delta_since(before, index, store.oxigraph)
+            delta = StoreDelta() if before == snapshot.mark else _Differences(before, index, store.oxigraph).find()
         except IndexNotFoundError:  # the index was compacted while it was read, or another server answers
             if index.snapshot is snapshot and not index.refresh() and index.snapshot is snapshot:
                 raise

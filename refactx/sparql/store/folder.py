@@ -45,6 +45,8 @@ _LOCK = os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC  # makes it if it is missing; if
 FORMAT = 4
 """The version of stores: it changes when the same facts give other triples, or are stored otherwise."""
 _FILE = "refactx.json"
+_OF_MARK = ("format", "name", "database", "facts", "updated", "odd_dates")
+"""What that file has of a mark, beside the version of the index."""
 
 
 class StoreError(RefactxError):
@@ -262,15 +264,7 @@ class StoreMark:
 
     def write(self, folder: Path) -> None:
         """Write the mark into the folder of a store, which has it on disk when this returns."""
-        document = {
-            "format": self.format,
-            "name": self.name,
-            "database": self.database,
-            "facts": self.facts,
-            "updated": self.updated,
-            "odd_dates": dict(self.odd_dates),
-            **self.index.to_json(),
-        }
+        document = {name: getattr(self, name) for name in _OF_MARK} | self.index.to_json()
         with (folder / _FILE).open("w", encoding="utf-8") as file:
             json.dump(document, file)
             file.flush()
@@ -281,15 +275,8 @@ def read_store_mark(folder: Path) -> StoreMark | None:
     """Return the mark of the store in a folder; None if it has none that can be read. Raises OSError."""
     try:
         document: dict[str, Any] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
-        return StoreMark(
-            name=document["name"],
-            database=document["database"],
-            index=IndexVersion.from_json(document),
-            facts=document["facts"],
-            updated=document["updated"],
-            odd_dates=dict(document["odd_dates"]),
-            format=document["format"],
-        )
+        fields = {name: document[name] for name in _OF_MARK} | {"odd_dates": dict(document["odd_dates"])}
+        return StoreMark(index=IndexVersion.from_json(document), **fields)
     except (FileNotFoundError, KeyError, RecursionError, TypeError, ValueError):
         return None
 

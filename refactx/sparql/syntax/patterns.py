@@ -147,8 +147,8 @@ def read_patterns(text: str) -> Patterns | None:
     """Return the patterns of a query; None if it has other parts too. Raises QueryError if it is not SPARQL.
 
     >>> read_patterns("ASK { wd:Q1 wdt:P2 ?x }").edges  # doctest: +NORMALIZE_WHITESPACE
-    [Edge(subject=Term(variable=None, id='Q1', text=None), steps=(Step(iri='http://www.wikidata.org/prop/direct/P2',
-        inverse=False, closure='', others=()),), object=Term(variable='x', id=None, text=None), position=0)]
+    [Edge(subject=PatternTerm(variable=None, id='Q1', text=None), steps=(PropertyStep(iri='http://www.wikidata.org/prop/direct/P2',
+        inverse=False, closure='', others=()),), object=PatternTerm(variable='x', id=None, text=None), position=0)]
     """
     try:
         return _PatternReader(read_sparql(text).query).patterns

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from urllib.parse import urljoin
 
 from refactx.iris import ID, NAMESPACES, PREFIXES, id_of_entity, is_of_vocabulary, split_uri
@@ -147,6 +148,21 @@ class Prologue:
         """Return the tokens without declarations of known prefixes (IRIs by prefix) as what they are known for."""
         spans = [span for prefix, namespace, span in self._spans if known.get(prefix) == namespace]
         return [token for at, token in enumerate(self.tokens) if not any(at in span for span in spans)]
+
+
+def undeclared(tokens: Sequence[Token]) -> dict[str, Token]:
+    """Return the prefixes that a text uses and does not declare, each with the first name that has it.
+
+    >>> list(undeclared(tokens_of("PREFIX ex: <http://e.org/> ASK { ex:a wdt:P2 ?x }")))
+    ['wdt']
+    """
+    written, found = [token for token in tokens if not token.is_space], dict[str, Token]()
+    declared = {two.text for one, two in pairwise(written) if one.upper == "PREFIX"}
+    for token in written:
+        prefix, colon, _ = token.text.partition(":")
+        if token.kind == "name" and prefix + colon not in declared:
+            found.setdefault(prefix, token)
+    return found
 
 
 def with_declarations(sparql: str) -> str:

@@ -1,11 +1,12 @@
 """The syntax tree of a SPARQL query: values with spans, the numbers of the tokens that a part was read from.
 
-Spans do not count where trees are compared. Brackets around expressions and paths leave no node. Property lists are
-taken apart into triples; blank nodes in brackets and collections have terms for themselves, and triples of their own.
+Spans do not count where trees are compared: they are given by keyword, and `__match_args__` are the other fields.
+Brackets around expressions and paths leave no node. Property lists are taken apart into triples; blank nodes in brackets
+and collections have terms for themselves, and triples of their own.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from refactx.sparql.syntax.tokens import Span
@@ -209,29 +210,9 @@ def nodes(tree: Any) -> Iterator[Any]:
         node = left.pop()
         if isinstance(node, tuple):
             left += reversed(node)
-        elif (names := _FIELDS.get(type(node))) is not None:
+        elif names := getattr(node, "__match_args__", ()):
             yield node
             left += [getattr(node, name) for name in reversed(names)]
-
-
-_FIELDS = {
-    node: tuple(one.name for one in fields(node) if one.compare)
-    for node in (
-        Term,
-        Path,
-        TriplePattern,
-        Call,
-        NamedExpression,
-        OrderKey,
-        Block,
-        Filter,
-        Bind,
-        Values,
-        Nested,
-        Group,
-        QueryTree,
-    )
-}
 
 
 def shape_of(tree: Any) -> Any:
@@ -246,8 +227,8 @@ def shape_of(tree: Any) -> Any:
             return (node.kind, node.value, node.language.lower(), node.datatype)
         if isinstance(node, tuple):
             return tuple(shape(part) for part in node)
-        names = _FIELDS.get(type(node))
-        return node if names is None else (type(node).__name__, *(shape(getattr(node, name)) for name in names))
+        names = getattr(node, "__match_args__", ())
+        return (type(node).__name__, *(shape(getattr(node, name)) for name in names)) if names else node
 
     return shape(tree)
 
@@ -259,7 +240,7 @@ def depth_of(tree: Any, most: int) -> int:
         node, depth = left.pop()
         if isinstance(node, tuple):
             left += [(part, depth) for part in node]
-        elif (names := _FIELDS.get(type(node))) is not None:
+        elif names := getattr(node, "__match_args__", ()):
             deepest = max(deepest, depth)
             left += [(getattr(node, name), depth + 1) for name in names] if depth <= most else []
     return deepest

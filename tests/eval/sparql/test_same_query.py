@@ -75,6 +75,11 @@ def test_any_query_is_itself_with_other_names_and_no_other_if_an_id_differs(piec
             MODES,
         ),
         ("ASK { ?x wdt:P1 [ wdt:P2 5 ] }", 'ASK { _:b wdt:P2 "5"^^xsd:integer . ?x wdt:P1 _:b }', MODES),
+        (
+            "CONSTRUCT { ?x wdt:P1 ?y . ?y wdt:P2 ?x } WHERE { ?x wdt:P3 ?y }",
+            "CONSTRUCT { ?y wdt:P2 ?x . ?x wdt:P1 ?y } WHERE { ?x wdt:P3 ?y }",
+            MODES,
+        ),
         ("ASK { wd:Q1 wdt:P1 ?x }", "ASK { ?x wdt:P1 wd:Q1 }", ["paper"]),
         ("ASK { ?x wdt:P1 ?y }", "ASK { ?x wdt:P1 _:y }", []),
         ("ASK { ?x wdt:P1 ?y }", "ASK { ?x wdt:P1 ?x }", []),

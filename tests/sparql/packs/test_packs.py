@@ -20,10 +20,7 @@ from refactx.sparql.syntax.view import (
     CallView,
     QueryView,
     iri_of,
-    literal,
     parts,
-    parts_of_literal,
-    text_of_literal,
     variables,
 )
 
@@ -443,19 +440,8 @@ def test_names_have_their_prefix_and_bases_are_resolved() -> None:
     assert query.data[0].rows == (("<http://e.org/d>",), (None,))
 
 
-@pytest.mark.long
-@given(st.text(), st.sampled_from([("", ""), ("it", ""), ("", "http://www.w3.org/2001/XMLSchema#string")]))
-def test_literals_are_written_and_read(text: str, kind: tuple[str, str]) -> None:
-    assert parts_of_literal(literal(text, *kind)) == (text, *kind)
-
-
 def test_terms_are_told_apart() -> None:
-    assert (iri_of("<a:b>"), iri_of('"<a:b>"'), text_of_literal('"a"@it'), text_of_literal("?a")) == (
-        "a:b",
-        None,
-        "a",
-        None,
-    )
+    assert (iri_of("<a:b>"), iri_of('"<a:b>"')) == ("a:b", None)
 
 
 @pytest.mark.parametrize(
