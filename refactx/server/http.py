@@ -42,6 +42,8 @@ QUIET_SECONDS, MOST_REPORTS = 60.0, 1000
 _QUOTED = re.compile(
     r"""(?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|(?<!\w)"(?:[^"\\]|\\.)*"(?!\w)|`[^`]*`|“[^”]*”|<[^<>]*>""", re.DOTALL
 )
+QUOTES = "quotes_texts"
+"""The attribute of a log record whose message may quote texts of clients."""
 LONGEST_RETRY = 60
 """The most seconds after which a client is told to ask again."""
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -229,6 +231,8 @@ class LogHandler(logging.Handler):
             fields["message"] = without_password(record.getMessage())
             if not self._log.has_texts and (text := getattr(record, TEXT, "")):
                 fields["message"] = fields["message"].replace(repr(text), "…").replace(text, "…")
+            if not self._log.has_texts and getattr(record, QUOTES, False):
+                fields["message"] = without_quotes(fields["message"])
             error = record.exc_info[1] if record.exc_info else None
             report, now = (record.name, fields["message"], repr(error)), time.monotonic()
             moment, repeated = self._last.get(report, (-QUIET_SECONDS, 0))

@@ -36,7 +36,7 @@ from refactx.documents import (
 from refactx.errors import RefactxError
 from refactx.index.index import Index
 from refactx.mcp import fact_server, http_app, sparql_result
-from refactx.server.http import ApiError, RequestSlot, api_error, bad_request, without_quotes
+from refactx.server.http import QUOTES, ApiError, RequestSlot, api_error, bad_request
 from refactx.server.metrics import CONTENT_TYPE, JoinedMetrics
 from refactx.server.service import GenerationOrder, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonReply, JsonRoute, gone, last_of, note, sse, streamed
@@ -444,7 +444,6 @@ def _safe() -> Iterator[None]:
     except Exception as error:
         found = api_error(error)
         if found.reason != str(found):
-            _log.warning(
-                "a tool failed: %s", without_quotes(found.reason), exc_info=error if found.status == 500 else None
-            )
+            trace = error if found.status == 500 else None
+            _log.warning("a tool failed: %s", found.reason, exc_info=trace, extra={QUOTES: True})
         raise RefactxError(str(found)) from None
