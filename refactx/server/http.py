@@ -282,17 +282,13 @@ class RequestSlots:
                 code="rate_limit_exceeded",
                 headers={"Retry-After": str(retry)},
             )
-        return RequestSlot(self)
-
-    def enter(self) -> "asyncio.Future[None]":
-        """Return what is done when the turn has come."""
         turn = asyncio.get_running_loop().create_future()
         if self.running < self._most_running:
             self.running += 1
             turn.set_result(None)
         else:
             self._queue.append(turn)
-        return turn
+        return RequestSlot(self, turn)
 
     def leave(self, turn: "asyncio.Future[None]", seconds: float | None) -> None:
         """Give a turn back. `seconds`: how long its text took, None if none was written."""
@@ -308,11 +304,11 @@ class RequestSlots:
 
 
 class RequestSlot:
-    """A place of one request. Release it once, also if its turn has not come."""
+    """A place of one request, whose `turn` is done when it has come. Release it once, also before that."""
 
-    def __init__(self, slots: RequestSlots) -> None:
+    def __init__(self, slots: RequestSlots, turn: "asyncio.Future[None]") -> None:
         self._slots: RequestSlots | None = slots
-        self._turn, self._started = slots.enter(), cast("float | None", None)
+        self._turn, self._started = turn, cast("float | None", None)
         self.is_used = False
         """Whether what it was taken for has begun, which then releases it."""
 

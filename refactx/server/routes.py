@@ -382,7 +382,8 @@ def state_router(services: Sequence[TextService], drains: Callable[[], bool]) ->
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Return the figures of the server, as Prometheus reads them."""
-        return Response(generate_latest(JoinedMetrics(services)), media_type=CONTENT_TYPE)
+        joined = JoinedMetrics([(one.metrics, one.slots, one.index) for one in services])
+        return Response(generate_latest(joined), media_type=CONTENT_TYPE)
 
     return router
 
@@ -419,7 +420,7 @@ def _asks(service: TextService) -> Callable[[str], Any]:
     async def ask(question: str) -> AnswerForAssistants:
         order = GenerationOrder(question=question, generation=Generation(max_new_tokens=service.options.max_tokens))
         with _safe():
-            slot = service.take_slot(order)
+            (slot,) = service.take_slots([order])
             finished = None
             try:
                 async with aclosing(service.write(order, slot)) as events:
