@@ -386,11 +386,7 @@ class Asker:
             streamer=streamer,
         )
         writer = BatchWriter(self._model, constraint=constraint)
-        try:
-            (written,) = writer.write([TextRequest(prompt=ids, max_new_tokens=most)], writing)
-        except WritingError as failed:
-            raise failed.error from None
-        return written
+        return writer.write_one(TextRequest(prompt=ids, max_new_tokens=most), writing)
 
     def query(self, question: str, *, cancelled: Callable[[], bool] | None = None) -> QueryChoice:
         """Return the queries on the index that a question may ask, the likeliest first, without writing a text.

@@ -343,6 +343,14 @@ class BatchWriter:
             self._cancel(begun)
             raise
 
+    def write_one(self, order: TextRequest, options: WritingOptions) -> WrittenText:
+        """Write one text. Raise the error of the index that ends it."""
+        try:
+            (written,) = self.write([order], options)
+        except WritingError as failed:
+            raise failed.error from None
+        return written
+
     @staticmethod
     def _cancel(texts: Collection["_Text"]) -> None:
         for text in texts:

@@ -32,7 +32,7 @@ from refactx.fact import verbalise
 from refactx.index.index import Index
 from refactx.lazy import require
 from refactx.linking import FoundName, did_you_mean
-from refactx.mcp.serving import tool_error
+from refactx.mcp.serving import not_started
 from refactx.walks import TreeFacts, answer_query, read_line, resolve
 from refactx.walks.sets import WalkLimits
 
@@ -187,7 +187,7 @@ def fact_server(
 
 
 class FactTools:
-    """The tools; their docstrings are what assistants read. They raise ToolError."""
+    """The tools; their docstrings are what assistants read. They raise RefactxError."""
 
     def __init__(self, index: Index, facts: TreeFacts, look_up: LookUp, run_query: LookUp, ask: Ask | None) -> None:
         self._index, self._facts, self._ask = index, facts, ask
@@ -218,7 +218,7 @@ class FactTools:
         words where the index has a memory; at most `limit` (up to 100). Their names are what the other tools take.
         """
         if not name.strip():
-            raise tool_error(InputError("the name is empty: give what a thing is called"))
+            raise InputError("the name is empty: give what a thing is called")
         read = partial(self._facts.linker.find, _short(name).strip(), limit + 1, self._by_meaning)
         found = await self._read(lambda: found_entities(self._facts, read()))
         return FoundEntities(found[:limit], len(found) > limit)
@@ -230,14 +230,15 @@ class FactTools:
         A query begins with list, count, ask, most or least, then a thing and predicates to follow; filters come after
         `which`, an order after `by`. Labels and aliases may stand for names. At most `limit` rows and facts (up to 100).
         """
+        text = _short(query)
         try:
-            read_line(_short(query))
+            read_line(text)
         except InputError as error:
             ask = "`ask`" if self._ask else "`ask` of a server with a model"
             other = "SPARQL is for the tool `sparql`" if "{" in query else f"questions in words are for the tool {ask}"
             nothing = "the query names nothing: write names in angle brackets, as in `count <Louisiana> <nickname>`"
-            raise tool_error(InputError(f"{error if '<' in query else nothing}; {other}")) from None
-        return await self._read(partial(walk_answer, self._facts, _short(query), limit))
+            raise InputError(f"{error if '<' in query else nothing}; {other}") from None
+        return await self._read(partial(walk_answer, self._facts, text, limit))
 
     async def sparql(self, query: str, limit: RowLimit = 50) -> NotedTable:
         """Run a SELECT or ASK query of SPARQL on the facts, at most `limit` rows (up to 1000), 60 seconds. Names in angle
@@ -266,7 +267,7 @@ class FactTools:
         there is none, `near` has names like it.
         """
         if not subject.strip():
-            raise tool_error(InputError("the subject is empty: give the name of one, as `complete` finds it"))
+            raise InputError("the subject is empty: give the name of one, as `complete` finds it")
         given = {"subject": _short(subject), "predicate": _short(predicate)}
         return subject_facts(await self._read(partial(browse, self._index, self._facts, **given, limit=limit)))
 
@@ -277,9 +278,7 @@ class FactTools:
         """
         found = await self._read(partial(check_text, self._index, self._facts, _short(fact)))
         if len(found) != 1:
-            raise tool_error(
-                InputError(f"the text has {len(found)} facts: give one, written as <subject> <predicate> <object>")
-            )
+            raise InputError(f"the text has {len(found)} facts: give one, written as <subject> <predicate> <object>")
         (one,) = found
         nearest = [stated_fact(linked, fact.text) for fact, linked in one.nearest]
         return FactCheck(one.exists, stated_fact(one.linked, one.fact.text), nearest)
@@ -287,17 +286,11 @@ class FactTools:
     async def ask(self, question: str) -> AnswerForAssistants:
         """Answer a question with facts of the knowledge base as proof. A small model writes the answer: check its facts."""
         if self._ask is None:
-            raise tool_error(InputError("there is no model: start `refactx mcp` with --model"))
-        try:
-            return await self._ask(_short(question))
-        except RefactxError as error:
-            raise tool_error(error) from None
+            raise not_started("model", "--model")
+        return await self._ask(_short(question))
 
     async def _read(self, read: Callable[[], Value], call: LookUp | None = None) -> Value:
-        try:
-            found: Value = await (call or self._look_up)(read)
-        except RefactxError as error:
-            raise tool_error(error) from None
+        found: Value = await (call or self._look_up)(read)
         return found
 
 
@@ -324,7 +317,7 @@ async def in_thread(read: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _short(text: str) -> str:
-    """Return a text. Raise ToolError if it is too long."""
+    """Return a text. Raise InputError if it is too long."""
     if len(text) > LONGEST:
-        raise tool_error(InputError(f"the text has {len(text):,} characters: give at most {LONGEST:,}"))
+        raise InputError(f"the text has {len(text):,} characters: give at most {LONGEST:,}")
     return text

@@ -10,9 +10,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from refactx.documents import TextTable
-from refactx.errors import InputError, RefactxError
+from refactx.errors import InputError
 from refactx.lazy import require
-from refactx.mcp.serving import tool_error
+from refactx.mcp.serving import not_started
 from refactx.sparql.engines import Rows, SparqlEngine, Term
 from refactx.sparql.packs.pack import Pack
 from refactx.sparql.packs.prompt import with_prefixes
@@ -93,7 +93,7 @@ def pack_server(pack: Pack, engine: SparqlEngine | None, translator: "Translator
 
 
 class PackTools:
-    """The tools; their docstrings are what assistants read. They raise ToolError."""
+    """The tools; their docstrings are what assistants read. They raise RefactxError."""
 
     def __init__(self, pack: Pack, engine: SparqlEngine | None, translator: "Translator | None") -> None:
         self._pack, self._engine, self._translator = pack, engine, translator
@@ -106,10 +106,7 @@ class PackTools:
 
     def run_sparql(self, query: str, limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 50) -> TextTable:
         """Run a SELECT or ASK query and return its rows, at most `limit` (up to 1000). Updates are refused."""
-        try:
-            result = self._run(query, limit)
-        except RefactxError as error:
-            raise tool_error(error) from None
+        result = self._run(query, limit)
         if isinstance(result, bool):
             return TextTable(["answer"], [["true" if result else "false"]], truncated=False)
         rows = [[None if term is None else str(term) for term in row] for row in result.rows]
@@ -117,12 +114,9 @@ class PackTools:
 
     def describe(self, uri: str) -> Description:
         """Return what the endpoint has about a resource: `uri` is an IRI, or a name with one of the prefixes."""
-        try:
-            iri = self._iri(uri)
-            of, more_of = self._values(f"<{iri}> ?property ?value")
-            to, more_to = self._values(f"?value ?property <{iri}>")
-        except RefactxError as error:
-            raise tool_error(error) from None
+        iri = self._iri(uri)
+        of, more_of = self._values(f"<{iri}> ?property ?value")
+        to, more_to = self._values(f"?value ?property <{iri}>")
         term = self._pack.schema.get(iri)
         parts = () if term is None else (term.kind, next(iter(term.labels.values()), ""), term.comment)
         says = ". ".join(filter(None, parts))
@@ -131,18 +125,15 @@ class PackTools:
     def translate(self, question: str) -> Translated:
         """Write the SPARQL query of a question, check it and repair it. `valid` says whether anything is wrong with it."""
         if self._translator is None:
-            raise tool_error(InputError("there is no model: start `refactx mcp` with --model"))
-        try:
-            with self._writes:
-                found = self._translator.translate(question)
-        except RefactxError as error:
-            raise tool_error(error) from None
+            raise not_started("model", "--model")
+        with self._writes:
+            found = self._translator.translate(question)
         problems = () if found.best is None else found.best.problems
         return Translated(found.sparql, found.valid, found.rows, found.confidence, problems)
 
     def _run(self, query: str, limit: int) -> Rows | bool:
         if self._engine is None:
-            raise InputError("there is no endpoint: start `refactx mcp` with --run-on")
+            raise not_started("endpoint", "--run-on")
         return self._engine.run(with_prefixes(query, self._pack.prefixes), limit=limit, seconds=SECONDS)
 
     def _values(self, pattern: str) -> tuple[list[PropertyValue], bool]:

@@ -32,7 +32,7 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
 
-from refactx.errors import RefactxError, text_for_clients, without_password
+from refactx.errors import InputError, RefactxError, text_for_clients, without_password
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -57,15 +57,22 @@ class ToolServer(MCPServer):
         super().__init__(name, instructions=about, version=version("refactx"), log_level="WARNING", tools=made)
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
-        """Call a tool. Raise ToolError in one line, also for arguments that do not fit."""
+        """Call a tool. Raise ToolError in one line, also for arguments that do not fit. Where the database is goes to the log
+        alone."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
-            if not isinstance(error.__cause__, ValidationError):
+            cause = error.__cause__
+            if isinstance(cause, RefactxError):
+                told, message = text_for_clients(cause), " ".join(without_password(str(cause)).split())
+                if told != message:
+                    _log.warning("%s", message)
+            elif isinstance(cause, ValidationError):
+                first = cause.errors()[0]
+                told = f"the argument {'.'.join(map(str, first['loc']))} is wrong: {first['msg']}"
+            else:
                 raise
-            first = error.__cause__.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise ToolError(f"Error executing tool {name}: the argument {place} is wrong: {first['msg']}") from None
+            raise ToolError(f"Error executing tool {name}: {told}") from None
 
     async def get_prompt(self, name: str, arguments: Any = None, context: Any = None) -> Any:
         """Raise MCPError: there are no prompts."""
@@ -290,11 +297,8 @@ def _short_error(body: bytes) -> bytes:
     return json.dumps(document | {"error": {"code": INVALID_REQUEST, "message": said}}).encode()
 
 
-def tool_error(error: RefactxError) -> Exception:
-    """Return the error of a tool, in one line. Where the database is goes to the log alone."""
-    from mcp.server.mcpserver.exceptions import ToolError
-
-    told, message = text_for_clients(error), " ".join(without_password(str(error)).split())
-    if told != message:
-        _log.warning("%s", message)
-    return ToolError(told)
+def not_started(what: str, option: str) -> InputError:
+    """Return the error of a tool that needs something with which the server was not started."""
+    command = f": start `refactx mcp` with {option}"
+    clients = f" here: whoever runs this server can start it with {option}"
+    return InputError(f"there is no {what}", command=command, clients=clients)

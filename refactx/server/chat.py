@@ -2,11 +2,10 @@
 
 import time
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
@@ -17,11 +16,11 @@ from refactx.ask.prompt import GREEDY, THINK_WORDS, THOUGHT, Generation
 from refactx.decoding.stream import FormPiece, TextPiece
 from refactx.errors import InputError
 from refactx.options import options_of
-from refactx.server.conversation import Conversation, Message, conversation, with_results
-from refactx.server.forms import Format, JsonForm, names_in
+from refactx.server.conversation import Message, conversation, with_results
+from refactx.server.forms import Format, names_in
 from refactx.server.http import bad_request, no_model
 from refactx.server.service import GenerationOrder, TextService
-from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, Numbered, reply, sse, stream_reply
+from refactx.server.streaming import DONE, STREAMED, Document, Documents, JsonRoute, answered
 from refactx.server.texts import (
     Finished,
     ServingOptions,
@@ -168,50 +167,31 @@ class TextFields(BaseModel):
         """The most tokens of the text, by whichever of the names of that field was used."""
         return self.max_output_tokens or self.max_completion_tokens or self.max_tokens
 
-    @property
-    def effort(self) -> str | None:
-        """The effort of reasoning that is asked for."""
-        return None
-
-    def thought(self, usual: int, *, can_think: bool) -> int:
-        """Return the most tokens of a thought. `usual`: if the request does not say; `can_think`: as in `Asker`.
-
-        An effort is for models that think, and nothing for others, since clients send it to any.
-        """
-        asked = None if self.refactx is None else self.refactx.think
-        if asked is not None:
-            return asked if isinstance(asked, int) else THINK_WORDS[asked]
-        return EFFORTS.get(self.effort or "", usual) if can_think else 0
-
     def generation(
-        self, max_tokens: int | None, service: TextService, *, free: bool, thinks: bool = True
+        self, max_tokens: int | None, service: TextService, *, free: bool, effort: str | None = None
     ) -> Generation:
         """Return the options of generation, with at most `max_tokens` tokens, and not more than the server allows.
 
-        A thought takes at most half of `max_tokens`. Without a temperature, the likeliest text is written. `thinks`:
-        whether there may be a thought. Raises ApiError (400) for options that exclude each other.
+        A thought takes at most half of `max_tokens`. Without a temperature, the likeliest text is written. `effort`: of
+        reasoning, which is for models that think, and nothing for others, since clients send it to any; None: there is no
+        thought. Raises ApiError (400) for options that exclude each other.
         """
-        most = service.options.max_tokens
-        think = self.thought(service.options.think, can_think=service.asker.can_think) if thinks else 0
+        most, given, temperature = service.options.max_tokens, self.refactx or RefactxOptions(), self.temperature or 0.0
+        think = 0
+        if effort is not None:
+            think = EFFORTS.get(effort, service.options.think) if service.asker.can_think else 0
+            if given.think is not None:
+                think = given.think if isinstance(given.think, int) else THINK_WORDS[given.think]
         if max_tokens is not None:
             think = min(think, max_tokens // 2)
             most = min(most, max_tokens - think)
-        given, temperature = self.refactx or RefactxOptions(), self.temperature or 0.0
         sampling: Mapping[str, Any] = {}
         if temperature:
             seed = None if self.seed is None else self.seed % (1 << 63)
             sampling = {"temperature": temperature, "top_p": self.top_p, "top_k": given.top_k, "seed": seed}
         try:
-            found = Generation(
-                channel=given.channel,
-                min_confidence=given.min_confidence,
-                fact_beams=given.fact_beams,
-                fact_length_penalty=given.fact_length_penalty,
-                max_facts=given.max_facts,
-                max_new_tokens=most,
-                think=think,
-                **sampling,
-            )
+            own = given.model_dump(exclude={"think", "top_k"})  # the other options have the names that `Generation` has
+            found = Generation(**own, max_new_tokens=most, think=think, **sampling)
         except InputError as error:
             raise bad_request(str(error), "refactx") from None
         if free and replace(found, channel=True) != replace(found.free, channel=True):
@@ -240,68 +220,6 @@ def usage(texts: Sequence[Finished]) -> Document:
         "completion_tokens_details": {"reasoning_tokens": sum(text.thought_tokens for text in texts)},
         "total_tokens": prompt + written,
     }
-
-
-class Documents(ABC):
-    """The documents of the texts of one request, each by its `index`: `whole`, or those of a stream, before a text, for each
-    piece of it, after it, and after all of them."""
-
-    @abstractmethod
-    def whole(self, texts: Sequence[Finished]) -> Document:
-        """Return texts that have ended as one document."""
-
-    def first(self, index: int) -> list[Document]:
-        """Return what comes before a text."""
-        return []
-
-    @abstractmethod
-    def piece(self, piece: TextPiece | FormPiece, index: int) -> list[Document]:
-        """Return what a piece of a text becomes."""
-
-    @abstractmethod
-    def last(self, finished: Finished, index: int) -> list[Document]:
-        """Return what comes after a text."""
-
-    def end(self, texts: Sequence[Finished]) -> list[Document]:
-        """Return what comes after all texts."""
-        return []
-
-
-async def answered(
-    service: TextService,
-    request: Request,
-    orders: Sequence[GenerationOrder],
-    documents: Documents,
-    *,
-    streams: bool | None,
-    ends: bytes,
-) -> Response:
-    """Return the reply to a request. `ends`: the last bytes of a stream, empty if its events have names."""
-
-    def made(document: Document) -> bytes:
-        return sse(document) if ends else sse(document, document["type"])
-
-    async def chunks(events: Numbered) -> AsyncGenerator[bytes, None]:
-        begun, ended = set[int](), dict[int, Finished]()
-        async with aclosing(events):
-            async for index, event in events:
-                found = [] if index in begun else documents.first(index)
-                begun.add(index)
-                if isinstance(event, Finished):
-                    ended[index] = event
-                    found += documents.last(event, index)
-                else:
-                    found += documents.piece(event, index)
-                for document in found:
-                    yield made(document)
-        for document in documents.end([ended[index] for index in sorted(ended)]):
-            yield made(document)
-        if ends:
-            yield ends
-
-    if streams:
-        return await stream_reply(service, request, orders, chunks)
-    return await reply(service, request, orders, documents.whole)
 
 
 class ChatDocuments(Documents):
@@ -415,17 +333,6 @@ class CompletedRequest(TextFields):
         return [replace(order, generation=replace(generation, seed=seed)) for seed in seeds]
 
 
-async def form_of(given: Format | None, place: str, service: TextService) -> JsonForm | None:
-    """Return the form that an answer has to have; None for any text. `place`: the field that is `given`.
-
-    Raises ApiError (400) for one that a text cannot be held to.
-    """
-    form = None if given is None else given.form(place)
-    if form is not None:
-        await service.look_up(service.scoring(place).forms.check, form, names_in())
-    return form
-
-
 class ChatRequest(CompletedRequest):
     """A conversation whose next message is asked for."""
 
@@ -438,33 +345,52 @@ class ChatRequest(CompletedRequest):
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MOST_LOGPROBS)
 
-    @property
-    def effort(self) -> str | None:
-        return self.reasoning_effort
 
-
-async def calls_of(
-    tools: Sequence[Tool] | None,
-    choice: Choice | None,
-    messages: Sequence[Mapping[str, Any]],
-    said: Conversation,
+async def conversation_order(
+    asked: TextFields,
+    messages: Sequence[Message],
     service: TextService,
     *,
+    variant: str,
+    places: tuple[str, str],
+    instructions: str = "",
+    given: Format | None,
+    tools: Sequence[Tool] | None,
+    choice: Choice | None,
     parallel: bool | None,
-) -> ToolOrder | None:
-    """Return the calls that may be made, None for none. `said`: what the messages say, without tools.
+    effort: str | None,
+    stop: str | list[str] | None = None,
+) -> GenerationOrder:
+    """Return the order of the next message of a conversation. `places`: the names of the fields with `messages` and with the
+    form that is `given`.
 
-    Raises ApiError (400) for tools that cannot be called.
+    Raises ApiError (400) for what cannot be answered, a form that a text cannot be held to, and tools that cannot be called.
     """
+    plain, whole = with_results(messages, places[0])
+    said = conversation(plain, places[0], instructions)
+    if instructions:
+        whole.insert(0, {"role": "system", "content": instructions})
+    form, calls = None if given is None else given.form(places[1]), cast("ToolOrder | None", None)
+    if form is not None:
+        await service.look_up(service.scoring(places[1]).forms.check, form, names_in())
+        if stop:
+            raise bad_request("stop is not for answers in a form, which end by themselves: leave it out", "stop")
     if not tools and (choice == "required" or isinstance(choice, NamedTool)):
         raise bad_request("tool_choice asks for a call, but there are no tools: give some", "tools")
-    if not tools or choice == "none":
-        return None
-    known = service.scoring("tools").tools
-    found: ToolOrder = await service.look_up(
-        lambda: known.order(tools, choice or "auto", messages, said, parallel=parallel is not False)
+    if tools and choice != "none":
+        ordered = partial(service.scoring("tools").tools.order, parallel=parallel is not False)
+        calls = await service.look_up(ordered, tools, choice or "auto", whole, said)
+    return GenerationOrder(
+        question=said.question,
+        history=said.history,
+        system=said.system,
+        generation=asked.generation(asked.most, service, free=variant == "free", effort=effort or ""),
+        free=variant == "free",
+        stop=stop_texts(stop),
+        answer_alone=form is not None or (variant == "answer" and not (calls is not None and calls.may_reply)),
+        form=form,
+        calls=calls,
     )
-    return found
 
 
 def chat_router(service: TextService) -> APIRouter:
@@ -474,23 +400,18 @@ def chat_router(service: TextService) -> APIRouter:
     async def chat_completions(asked: ChatRequest, request: Request) -> Response:
         """Answer the last message of a conversation, with facts of the index as citations."""
         asked.refuse()
-        variant = asked.variant(service.options)
-        plain, whole = with_results(asked.messages, "messages")
-        said = conversation(plain, "messages")
-        form = await form_of(asked.response_format, "response_format", service)
-        if form is not None and asked.stop:
-            raise bad_request("stop is not for answers in a form, which end by themselves: leave it out", "stop")
-        calls = await calls_of(asked.tools, asked.tool_choice, whole, said, service, parallel=asked.parallel_tool_calls)
-        order = GenerationOrder(
-            question=said.question,
-            history=said.history,
-            system=said.system,
-            generation=asked.generation(asked.most, service, free=variant == "free"),
-            free=variant == "free",
-            stop=stop_texts(asked.stop),
-            answer_alone=form is not None or (variant == "answer" and not (calls is not None and calls.may_reply)),
-            form=form,
-            calls=calls,
+        order = await conversation_order(
+            asked,
+            asked.messages,
+            service,
+            variant=asked.variant(service.options),
+            places=("messages", "response_format"),
+            given=asked.response_format,
+            tools=asked.tools,
+            choice=asked.tool_choice,
+            parallel=asked.parallel_tool_calls,
+            effort=asked.reasoning_effort,
+            stop=asked.stop,
         )
         if asked.top_logprobs and not asked.logprobs:
             raise bad_request("top_logprobs needs logprobs: give both", "top_logprobs")
@@ -535,7 +456,7 @@ def completions_router(service: TextService) -> APIRouter:
         free = variant == "free"
         order = GenerationOrder(
             prompt=asked.text(),
-            generation=asked.generation(asked.most or MAX_TOKENS, service, free=free, thinks=False),
+            generation=asked.generation(asked.most or MAX_TOKENS, service, free=free),
             free=free,
             stop=stop_texts(asked.stop),
         )

@@ -30,6 +30,7 @@ from refactx.server.http import ApiError, bad_request
 from refactx.server.references import NAMED, UnheldError
 from refactx.server.schemas import listed
 from refactx.server.shapes import held
+from refactx.server.texts import Finished
 from refactx.tree.tree import NO_TOKENS, Path, Tokens
 from refactx.walks.decoding.names import TreeNames
 
@@ -330,17 +331,6 @@ class FormConstraint(Constraint[FormState]):
         return state.is_whole
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenForm:
-    """An answer in its form: its `text`, and how many ids it took, how many of them were `forced`, and in how many `passes`."""
-
-    text: str
-    reason: Literal["stop", "length"]
-    tokens: int
-    forced: int
-    passes: int
-
-
 class Forms:
     """The writing of answers in a form, by the model of an asker over an index."""
 
@@ -368,9 +358,9 @@ class Forms:
         history: Sequence[Example] = (),
         system: str = "",
         cancelled: Callable[[], bool],
-    ) -> WrittenForm:
+    ) -> Finished:
         """Write an answer in its form. `options`: with the most ids that it may take; `put`: takes its pieces; the others as
-        in `Asker.follow_up`, whose errors it raises."""
+        in `Asker.follow_up`, whose errors it raises. What is returned counts the ids of the form and before it."""
         pieces, table = list[str](), self._model.token_bytes
 
         def put_piece(piece: TextPiece) -> None:
@@ -391,12 +381,12 @@ class Forms:
         with suppress(ValueError):
             json.loads(text)
             is_whole = True
-        return WrittenForm(
-            text=text,
+        return Finished(
             reason="stop" if is_whole else "length",
+            forced_tokens=answer.forced_tokens + written.forced,
+            forward_passes=answer.forward_passes + written.passes,
+            form=text,
             tokens=len(written.ids),
-            forced=written.forced,
-            passes=written.passes,
         )
 
     def matcher(self, form: JsonForm, names: Mapping[str, Sequence[str]]) -> Matcher:

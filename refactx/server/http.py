@@ -42,6 +42,8 @@ QUIET_SECONDS, MOST_REPORTS = 60.0, 1000
 _QUOTED = re.compile(
     r"""(?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|(?<!\w)"(?:[^"\\]|\\.)*"(?!\w)|`[^`]*`|“[^”]*”|<[^<>]*>""", re.DOTALL
 )
+QUOTES = "quotes_texts"
+"""The attribute of a log record whose message may quote texts of clients."""
 LONGEST_RETRY = 60
 """The most seconds after which a client is told to ask again."""
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -229,6 +231,8 @@ class LogHandler(logging.Handler):
             fields["message"] = without_password(record.getMessage())
             if not self._log.has_texts and (text := getattr(record, TEXT, "")):
                 fields["message"] = fields["message"].replace(repr(text), "…").replace(text, "…")
+            if not self._log.has_texts and getattr(record, QUOTES, False):
+                fields["message"] = without_quotes(fields["message"])
             error = record.exc_info[1] if record.exc_info else None
             report, now = (record.name, fields["message"], repr(error)), time.monotonic()
             moment, repeated = self._last.get(report, (-QUIET_SECONDS, 0))
@@ -278,17 +282,13 @@ class RequestSlots:
                 code="rate_limit_exceeded",
                 headers={"Retry-After": str(retry)},
             )
-        return RequestSlot(self)
-
-    def enter(self) -> "asyncio.Future[None]":
-        """Return what is done when the turn has come."""
         turn = asyncio.get_running_loop().create_future()
         if self.running < self._most_running:
             self.running += 1
             turn.set_result(None)
         else:
             self._queue.append(turn)
-        return turn
+        return RequestSlot(self, turn)
 
     def leave(self, turn: "asyncio.Future[None]", seconds: float | None) -> None:
         """Give a turn back. `seconds`: how long its text took, None if none was written."""
@@ -304,11 +304,11 @@ class RequestSlots:
 
 
 class RequestSlot:
-    """A place of one request. Release it once, also if its turn has not come."""
+    """A place of one request, whose `turn` is done when it has come. Release it once, also before that."""
 
-    def __init__(self, slots: RequestSlots) -> None:
+    def __init__(self, slots: RequestSlots, turn: "asyncio.Future[None]") -> None:
         self._slots: RequestSlots | None = slots
-        self._turn, self._started = slots.enter(), cast("float | None", None)
+        self._turn, self._started = turn, cast("float | None", None)
         self.is_used = False
         """Whether what it was taken for has begun, which then releases it."""
 

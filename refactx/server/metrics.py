@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from refactx.index.index import Index
 from refactx.server.http import RequestSlots
-from refactx.server.texts import Record
+from refactx.server.texts import Finished
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250)
@@ -55,22 +55,20 @@ class Metrics:
             "refactx:http_requests", "Requests.", ["method", "path", "status"], registry=self._registry
         )
 
-    def record(self, record: Record) -> None:
-        """Count a text that has ended."""
-        finished, seconds = record.finished, time.monotonic() - record.started
-        if finished is None:
-            return
+    def record(self, finished: Finished, started: float, first: float | None) -> None:
+        """Count a text that has ended. `started`, `first`: the times of its beginning and its first piece."""
+        now = time.monotonic()
         self._prompt_tokens.inc(finished.prompt_tokens)
         self._tokens.inc(finished.tokens)
         self._forced.inc(finished.forced_tokens)
         self._passes.inc(finished.forward_passes)
         self._facts.inc(len(finished.facts))
         self._success.labels(**self._labels, finished_reason=finished.reason).inc()
-        self._whole.observe(seconds)
-        if record.first is not None:
-            self._first.observe(record.first - record.started)
+        self._whole.observe(now - started)
+        if first is not None:
+            self._first.observe(first - started)
             if finished.tokens > 1:
-                self._between.observe((time.monotonic() - record.first) / (finished.tokens - 1))
+                self._between.observe((now - first) / (finished.tokens - 1))
 
     def record_translation(self, seconds: float, sparql: str | None, valid: bool) -> None:
         """Count a translation that has ended: `valid`, `invalid` or, without a query, `none`."""
@@ -94,32 +92,25 @@ class Metrics:
         return made.labels(**self._labels)
 
 
-class MeasuredService(Protocol):
-    """A service with figures: those of its texts, and those of what it shares with others."""
-
-    metrics: Metrics
-    slots: RequestSlots
-    index: Any
-
-
 @dataclass(frozen=True, slots=True)
 class JoinedMetrics:
-    """The figures of a server: those of its services, and once, those that services share."""
+    """The figures of a server: those of its services, each with its slots and its index, which services may share: then these
+    count once."""
 
-    services: Sequence[MeasuredService]
+    services: Sequence[tuple[Metrics, RequestSlots, Any]]
 
     def collect(self) -> Iterable[Metric]:
         """Return the figures as `prometheus_client` writes them: each once, with the samples of all services."""
         found: dict[str, Metric] = {}
-        for family in (family for one in self.services for family in one.metrics.families()):
+        for family in (family for metrics, _, _ in self.services for family in metrics.families()):
             found.setdefault(family.name, family)
             if found[family.name] is not family:
                 found[family.name].samples.extend(family.samples)
         yield from found.values()
-        all_slots = {id(one.slots): one.slots for one in self.services}.values()
+        all_slots = {id(slots): slots for _, slots, _ in self.services}.values()
         for (name, about), number in _OF_SLOTS.items():
             yield GaugeMetricFamily(f"refactx:{name}", about, sum(map(number, all_slots)))
-        indexes = {one.index.name: one.index for one in self.services if isinstance(one.index, Index)}
+        indexes = {index.name: index for _, _, index in self.services if isinstance(index, Index)}
         for (name, about), read in _OF_INDEX.items() if indexes else ():
             counted = CounterMetricFamily(f"refactx:{name}", about, labels=["index"])
             for name_of_index, index in indexes.items():

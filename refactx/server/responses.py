@@ -11,11 +11,8 @@ from pydantic import BaseModel, ConfigDict
 
 from refactx.decoding.stream import FormPiece, TextPiece
 from refactx.server.chat import (
-    Documents,
     TextFields,
-    answered,
-    calls_of,
-    form_of,
+    conversation_order,
 )
 from refactx.server.conversation import (
     AssistantCall,
@@ -23,13 +20,11 @@ from refactx.server.conversation import (
     ContentPart,
     Message,
     Role,
-    conversation,
-    with_results,
 )
 from refactx.server.forms import Format
 from refactx.server.http import bad_request
-from refactx.server.service import GenerationOrder, TextService
-from refactx.server.streaming import STREAMED, Document, JsonRoute
+from refactx.server.service import TextService
+from refactx.server.streaming import STREAMED, Document, Documents, JsonRoute, answered
 from refactx.server.texts import CalledTool, Citation, Finished, about_facts, citations_of, reasoning_of
 from refactx.server.tools import Function, NamedTool, Tool, ToolName
 
@@ -301,11 +296,6 @@ class ResponseRequest(TextFields):
     tool_choice: Literal["none", "auto", "required"] | NamedFunction | None = None
     parallel_tool_calls: bool | None = None
 
-    @property
-    def effort(self) -> str | None:
-        effort = (self.reasoning or {}).get("effort")
-        return effort if isinstance(effort, str) else None
-
     def messages(self) -> list[Message]:
         """Return the conversation, without what the model has thought. Raise ApiError (400) for other items."""
         if isinstance(self.input, str):
@@ -321,27 +311,23 @@ def responses_router(service: TextService) -> APIRouter:
     async def responses(asked: ResponseRequest, request: Request) -> Response:
         """Answer a question, with facts of the index as citations. Responses are not stored."""
         asked.refuse()
-        variant = asked.variant(service.options)
-        plain, whole = with_results(asked.messages(), "input")
-        said = conversation(plain, "input", asked.instructions or "")
-        chosen = asked.tool_choice
-        choice = NamedTool(type="function", function=chosen) if isinstance(chosen, NamedFunction) else chosen
-        tools = [
-            Tool(type="function", function=Function(**one.model_dump(exclude={"type"}))) for one in asked.tools or ()
-        ]
-        if asked.instructions:
-            whole.insert(0, {"role": "system", "content": asked.instructions})
-        form = await form_of(None if asked.text is None else asked.text.format, "text.format", service)
-        calls = await calls_of(tools, choice, whole, said, service, parallel=asked.parallel_tool_calls)
-        order = GenerationOrder(
-            question=said.question,
-            history=said.history,
-            system=said.system,
-            generation=asked.generation(asked.most, service, free=variant == "free"),
-            free=variant == "free",
-            answer_alone=form is not None or (variant == "answer" and not (calls is not None and calls.may_reply)),
-            form=form,
-            calls=calls,
+        variant, chosen = asked.variant(service.options), asked.tool_choice
+        effort = (asked.reasoning or {}).get("effort")
+        order = await conversation_order(
+            asked,
+            asked.messages(),
+            service,
+            variant=variant,
+            places=("input", "text.format"),
+            instructions=asked.instructions or "",
+            given=None if asked.text is None else asked.text.format,
+            tools=[
+                Tool(type="function", function=Function(**one.model_dump(exclude={"type"})))
+                for one in asked.tools or ()
+            ],
+            choice=NamedTool(type="function", function=chosen) if isinstance(chosen, NamedFunction) else chosen,
+            parallel=asked.parallel_tool_calls,
+            effort=effort if isinstance(effort, str) else None,
         )
         given: dict[str, Any] = {
             "instructions": asked.instructions,

@@ -36,7 +36,7 @@ from refactx.documents import (
 from refactx.errors import RefactxError
 from refactx.index.index import Index
 from refactx.mcp import fact_server, http_app, sparql_result
-from refactx.server.http import ApiError, RequestSlot, api_error, bad_request, without_quotes
+from refactx.server.http import QUOTES, ApiError, RequestSlot, api_error, bad_request
 from refactx.server.metrics import CONTENT_TYPE, JoinedMetrics
 from refactx.server.service import GenerationOrder, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonReply, JsonRoute, gone, last_of, note, sse, streamed
@@ -382,7 +382,8 @@ def state_router(services: Sequence[TextService], drains: Callable[[], bool]) ->
     @router.get("/metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Return the figures of the server, as Prometheus reads them."""
-        return Response(generate_latest(JoinedMetrics(services)), media_type=CONTENT_TYPE)
+        joined = JoinedMetrics([(one.metrics, one.slots, one.index) for one in services])
+        return Response(generate_latest(joined), media_type=CONTENT_TYPE)
 
     return router
 
@@ -419,7 +420,7 @@ def _asks(service: TextService) -> Callable[[str], Any]:
     async def ask(question: str) -> AnswerForAssistants:
         order = GenerationOrder(question=question, generation=Generation(max_new_tokens=service.options.max_tokens))
         with _safe():
-            slot = service.take_slot(order)
+            (slot,) = service.take_slots([order])
             finished = None
             try:
                 async with aclosing(service.write(order, slot)) as events:
@@ -444,7 +445,6 @@ def _safe() -> Iterator[None]:
     except Exception as error:
         found = api_error(error)
         if found.reason != str(found):
-            _log.warning(
-                "a tool failed: %s", without_quotes(found.reason), exc_info=error if found.status == 500 else None
-            )
+            trace = error if found.status == 500 else None
+            _log.warning("a tool failed: %s", found.reason, exc_info=trace, extra={QUOTES: True})
         raise RefactxError(str(found)) from None

@@ -20,8 +20,7 @@ from refactx.ask.chat_server import ChatServer
 from refactx.ask.checked import ONLY_CHATS, CheckedAsker
 from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import Example, Generation, Prompt
-from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions
-from refactx.decoding.states import FactSource
+from refactx.ask.writer import BatchWriter, TextRequest, WritingOptions
 from refactx.decoding.stream import FormPiece, TextPiece
 from refactx.engines.engine import LanguageModel
 from refactx.engines.writer import ScoreLog
@@ -40,7 +39,6 @@ from refactx.server.texts import (
     Event,
     Finished,
     Piece,
-    Record,
     ServingOptions,
     ThreadedStream,
     Transcripts,
@@ -68,35 +66,6 @@ QUERY_THREADS, MOST_QUERIES = 16, 64
 """Queries of SPARQL that run or wait for a process, and those together with the ones that wait for a thread."""
 
 
-class Following:
-    """A thread that refreshes an index every few `seconds`, while its database answers. Close it."""
-
-    def __init__(self, index: Index, availability: "Availability", seconds: float) -> None:
-        self._index, self._availability, self._seconds = index, availability, seconds
-        self._stop, self._reported = Flag(), ""
-        self._thread = Thread(target=self._follow, name="refactx-following", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join(5)
-
-    def _follow(self) -> None:
-        while not self._stop.wait(self._seconds):
-            if self._availability.error is None:
-                self._refresh()
-
-    def _refresh(self) -> None:
-        """Refresh once. An error is logged when it is new: requests have it too."""
-        try:
-            self._index.refresh()
-            self._reported = ""
-        except RefactxError as error:
-            if (text := f"{type(error).__name__}: {error}") != self._reported:
-                self._reported = text
-                _log.warning("the index cannot be refreshed: %s", error)
-
-
 class Availability:
     """The state of a database. `ask`: raises RefactxError if it does not answer; None: there is no database. Services of one
     index may share it.
@@ -107,7 +76,7 @@ class Availability:
     def __init__(self, ask: Callable[[], object] | None) -> None:
         self._ask, self._stop = ask, Flag()
         self._error: RefactxError | None = None
-        self._since, self._followed = monotonic(), dict[int, Following]()
+        self._since, self._followed = monotonic(), dict[int, Thread]()
         self._thread = Thread(target=self._watch, name="refactx-database", daemon=True)
         if ask is not None:
             self._thread.start()
@@ -130,15 +99,31 @@ class Availability:
     def follow(self, index: Index, seconds: float) -> None:
         """Refresh an index every few `seconds`, once for all that follow it here, while the database answers."""
         if id(index) not in self._followed:
-            self._followed[id(index)] = Following(index, self, seconds)
+            thread = Thread(target=self._refresh, args=(index, seconds), name="refactx-following", daemon=True)
+            self._followed[id(index)] = thread
+            thread.start()
 
     def close(self) -> None:
         """Ask no more, and refresh nothing."""
-        for following in self._followed.values():
-            following.close()
         self._stop.set()
+        for thread in self._followed.values():
+            thread.join(5)
         if self._thread.is_alive():
             self._thread.join(math.ceil(LIMITS.lookup or 0) + 2)
+
+    def _refresh(self, index: Index, seconds: float) -> None:
+        """Refresh an index. An error is logged when it is new: requests have it too."""
+        reported = ""
+        while not self._stop.wait(seconds):
+            if self._error is not None:
+                continue
+            try:
+                index.refresh()
+                reported = ""
+            except RefactxError as error:
+                if (text := f"{type(error).__name__}: {error}") != reported:
+                    reported = text
+                    _log.warning("the index cannot be refreshed: %s", error)
 
     def _watch(self) -> None:
         while not self._stop.wait(USUAL_SECONDS if self._error is None else AWAY_SECONDS):
@@ -183,71 +168,6 @@ class DatabaseChecks:
             release()
 
 
-class Continuing:
-    """The writing of continuations, by the model itself or by beams: without a question, there is no channel."""
-
-    def __init__(self, model: LanguageModel, tokenizer: Any, index: FactSource) -> None:
-        self._model, self._tokenizer, self._index = model, tokenizer, index
-
-    @cached_property
-    def _writer(self) -> BatchWriter:
-        return BatchWriter(self._model, self._index)
-
-    def write(
-        self,
-        prompt: str | Sequence[int],
-        generation: Generation,
-        free: bool,
-        stream: CountedStream,
-        cancelled: Callable[[], bool],
-    ) -> Finished:
-        """Write the text after a prompt, given as text or ids, which may end within a fact.
-
-        Raises InputError for a prompt that is empty, too long, or has ids that the model does not have, and for a model
-        without an engine.
-        """
-        if self._model.engine is None:
-            raise InputError("continuations of prompts need a decoder-only model with a cache that can be shared")
-        ids = self._ids(prompt)
-        room = self._model.room
-        if room is not None and len(ids) >= room:
-            raise InputError(
-                f"the prompt has {len(ids)} tokens, but the model takes at most {room}: give a shorter one"
-            )
-        most = generation.max_new_tokens if room is None else min(generation.max_new_tokens, room - len(ids))
-        beams = generation.fact_beams
-        options = WritingOptions(
-            is_end=lambda ids: False,
-            answer_line=lambda ids, likeliest: (),
-            free=free,
-            sampling=generation.sampling,
-            cancelled=cancelled,
-            streamer=stream,
-            fact_beams=FactBeams(beams, length_penalty=generation.fact_length_penalty) if beams else None,
-            max_facts=generation.max_facts,
-        )
-        try:
-            (written,) = self._writer.write([TextRequest(prompt=ids, max_new_tokens=most)], options)
-        except WritingError as failed:
-            raise failed.error from None
-        stream.end()
-        has_ended = bool(written.ids) and written.ids[-1] in self._model.ends
-        return Finished(
-            reason="stop" if has_ended else "length", forced_tokens=written.forced, forward_passes=written.passes
-        )
-
-    def _ids(self, prompt: str | Sequence[int]) -> list[int]:
-        if isinstance(prompt, str):
-            ids = self._tokenizer.encode(prompt.encode("utf-8", "replace").decode())
-        else:
-            ids, known = list(prompt), len(self._model.token_bytes)
-            if not all(0 <= number < known for number in ids):
-                raise InputError(f"the prompt has ids that the model does not have: give ids of 0 to {known - 1}")
-        if not ids:
-            raise InputError("the prompt is empty: give at least one token")
-        return list(map(int, ids))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationOrder:
     """A text that a request asks for: the answer to `question`, or if there is a `prompt`, its continuation.
@@ -277,8 +197,65 @@ class Scoring:
 
     def __init__(self, model: LanguageModel, tokenizer: Any, index: FactIndex, prompt: Prompt, name: str) -> None:
         self.model, self.asker = model, Asker(model, tokenizer, index, prompt)
-        self.continuing, self.forms = Continuing(model, tokenizer, index), Forms(model, self.asker, index)
+        self.forms = Forms(model, self.asker, index)
         self.tools = Tools(model, self.forms, index, name)
+        self._tokenizer, self._index = tokenizer, index
+
+    @cached_property
+    def _writer(self) -> BatchWriter:
+        return BatchWriter(self.model, self._index)
+
+    def continuation(
+        self,
+        prompt: str | Sequence[int],
+        order: GenerationOrder,
+        stream: CountedStream,
+        cancelled: Callable[[], bool],
+    ) -> Finished:
+        """Write the text after a prompt, given as text or ids, which may end within a fact: by the model itself or by beams,
+        as there is no channel without a question.
+
+        Raises InputError for a prompt that is empty, too long, or has ids that the model does not have, and for a model
+        without an engine.
+        """
+        generation = order.generation
+        if self.model.engine is None:
+            raise InputError("continuations of prompts need a decoder-only model with a cache that can be shared")
+        ids = self._ids(prompt)
+        room = self.model.room
+        if room is not None and len(ids) >= room:
+            raise InputError(
+                f"the prompt has {len(ids)} tokens, but the model takes at most {room}: give a shorter one"
+            )
+        most = generation.max_new_tokens if room is None else min(generation.max_new_tokens, room - len(ids))
+        beams = generation.fact_beams
+        options = WritingOptions(
+            is_end=lambda ids: False,
+            answer_line=lambda ids, likeliest: (),
+            free=order.free,
+            sampling=generation.sampling,
+            cancelled=cancelled,
+            streamer=stream,
+            fact_beams=FactBeams(beams, length_penalty=generation.fact_length_penalty) if beams else None,
+            max_facts=generation.max_facts,
+        )
+        written = self._writer.write_one(TextRequest(prompt=ids, max_new_tokens=most), options)
+        stream.end()
+        has_ended = bool(written.ids) and written.ids[-1] in self.model.ends
+        return Finished(
+            reason="stop" if has_ended else "length", forced_tokens=written.forced, forward_passes=written.passes
+        )
+
+    def _ids(self, prompt: str | Sequence[int]) -> list[int]:
+        if isinstance(prompt, str):
+            ids = self._tokenizer.encode(prompt.encode("utf-8", "replace").decode())
+        else:
+            ids, known = list(prompt), len(self.model.token_bytes)
+            if not all(0 <= number < known for number in ids):
+                raise InputError(f"the prompt has ids that the model does not have: give ids of 0 to {known - 1}")
+        if not ids:
+            raise InputError("the prompt is empty: give at least one token")
+        return list(map(int, ids))
 
 
 def writes_together(model: LanguageModel | ChatServer) -> bool:
@@ -352,18 +329,15 @@ class TextService:
         self._queries.shutdown(wait=False, cancel_futures=True)
         self.availability.close()
 
-    def take_slot(self, order: GenerationOrder) -> RequestSlot:
-        """Return a place for a text. Raise ApiError if there is none, or if the database is away."""
-        if not order.free:
-            self.availability.check()
-        return self.slots.take()
-
     def take_slots(self, orders: Sequence[GenerationOrder]) -> list[RequestSlot]:
-        """Return a place for each of the texts of one request, as `take_slot` does, or for none of them."""
+        """Return a place for each of the texts of one request. Raise ApiError if there is none for one of them, or if the
+        database is away."""
         found = list[RequestSlot]()
         try:
             for order in orders:
-                found.append(self.take_slot(order))
+                if not order.free:
+                    self.availability.check()
+                found.append(self.slots.take())
         except ApiError:
             for slot in found:
                 slot.release()
@@ -437,9 +411,9 @@ class TextService:
         transcripts = Transcripts("" if order.free else self._trigger, order.stop, strips=order.prompt is None)
         work: Work[TextPiece | FormPiece, Finished] = lambda put, stops: self._written(order, stream, put, stops)  # noqa: E731
         async with self.live(work, slot) as live:
-            record = Record()
+            started, first = time.monotonic(), cast("float | None", None)
             async for burst in live.bursts():
-                record.first = record.first or time.monotonic()
+                first = first or time.monotonic()
                 for passed in joined(one for piece in burst for one in transcripts.add(piece)):
                     yield await self._linked(passed, facts)
                 if transcripts.answer.is_stopped:
@@ -447,9 +421,9 @@ class TextService:
             written = live.value
             for passed in joined(transcripts.end(is_whole=written.reason == "stop")):
                 yield await self._linked(passed, facts)
-            record.finished = self._finished(order, transcripts, facts, written, stream)
-            self.metrics.record(record)
-            yield record.finished
+            finished = self._finished(order, transcripts, facts, written, stream)
+            self.metrics.record(finished, started, first)
+            yield finished
 
     @property
     def _trigger(self) -> str:
@@ -468,21 +442,13 @@ class TextService:
         own, generation = self.scoring("model"), order.generation
         if order.prompt is not None:
             stream.begin(own.asker.stream(put, order.free, think=None))
-            return own.continuing.write(order.prompt, generation, order.free, stream, stops)
+            return own.continuation(order.prompt, order, stream, stops)
         if order.calls is not None:
             stream.begin(own.asker.stream(put, order.free, think=None))
             replies = order.form is None
             called = own.tools.write(order.calls, generation, stream, stops, free=order.free, replies=replies)
             if called is not None:
-                calls, text = called.calls, called.written
-                has_ended = bool(called.reply) and text.ids[-1] in own.model.ends
-                return Finished(
-                    answer=called.reply,
-                    reason="tool_calls" if calls else "stop" if has_ended else "length",
-                    forced_tokens=text.forced,
-                    forward_passes=text.passes,
-                    calls=tuple(calls),
-                )
+                return called
         stream.begin(own.asker.stream(put, order.free, think=generation.think))
         most = generation.max_new_tokens
         answer = own.asker.ask(
@@ -495,32 +461,26 @@ class TextService:
             cancelled=stops,
         )
         finished = Finished(
-            answer=answer.answer,
-            queries=answer.queries,
-            confidence=answer.confidence,
             reason="stop" if answer.finish_reason == "stop" else "length",
             forced_tokens=answer.forced_tokens,
             forward_passes=answer.forward_passes,
-            turns_left_out=answer.turns_left_out,
-            thought_tokens=answer.thought_tokens,
         )
         if answer.finish_reason == "interrupted":
             stream.end()
         elif order.form is not None:
             left = max(1, most - (answer.tokens - answer.thought_tokens))
             options = replace(generation, max_new_tokens=left)
-            form = own.forms.write(
+            finished = own.forms.write(
                 order.form, answer, options, put, history=order.history, system=order.system, cancelled=stops
             )
-            return replace(
-                finished,
-                form=form.text,
-                reason=form.reason,
-                tokens=form.tokens,
-                forced_tokens=answer.forced_tokens + form.forced,
-                forward_passes=answer.forward_passes + form.passes,
-            )
-        return finished
+        return replace(
+            finished,
+            answer=answer.answer,
+            queries=answer.queries,
+            confidence=answer.confidence,
+            turns_left_out=answer.turns_left_out,
+            thought_tokens=answer.thought_tokens,
+        )
 
     @staticmethod
     def _checked(

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import re
+from abc import ABC, abstractmethod
 from asyncio import CancelledError
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
@@ -18,12 +19,13 @@ from fastapi.routing import APIRoute
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from starlette.exceptions import HTTPException
 
+from refactx.decoding.stream import FormPiece, TextPiece
 from refactx.errors import RefactxError
 from refactx.server.http import GONE, ApiError, RequestSlot, api_error
 from refactx.server.service import GenerationOrder, TextService
 from refactx.server.texts import Event, Finished
 
-Item = TypeVar("Item")
+Value = TypeVar("Value")
 Document = dict[str, Any]
 _ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 STREAMED: dict[int | str, Document] = {200: {"content": {"text/event-stream": {}}}}
@@ -36,24 +38,18 @@ class ClientGoneError(Exception):
     """The client closed the connection before its answer was whole."""
 
 
-class ClientConnection(Generic[Item]):
-    """Events for the client of a request. Close it, which closes `events`.
-
-    `seconds`: after which a silence is broken; `on_close`: called at last.
-    """
+class ClientConnection(Generic[Value]):
+    """Events for the client of a request, whose making uses `slots`. Close it, which closes `events`, and releases slots that
+    they have not used."""
 
     def __init__(
-        self,
-        request: Request,
-        events: AsyncGenerator[Item, None],
-        seconds: float,
-        on_close: Callable[[], object] = lambda: None,
+        self, service: TextService, request: Request, slots: Sequence[RequestSlot], events: AsyncGenerator[Value, None]
     ) -> None:
-        self._events, self._seconds, self._on_close = events, seconds, on_close
+        self._events, self._seconds, self._slots = events, service.options.keep_alive, slots
         self._gone = asyncio.ensure_future(_until_gone(request))
-        self._next: asyncio.Future[Item] | None = None
+        self._next: asyncio.Future[Value] | None = None
 
-    async def next(self) -> Item | None:
+    async def next(self) -> Value | None:
         """Return the next event; None after a silence. Raise StopAsyncIteration after the last one, ClientGoneError if
         the client has gone, and what `events` raises."""
         if self._next is None:
@@ -67,19 +63,6 @@ class ClientConnection(Generic[Item]):
         done, self._next = self._next, None
         return done.result()
 
-    async def all(self) -> list[Item]:
-        """Return all events, and close."""
-        found: list[Item] = []
-        try:
-            with suppress(StopAsyncIteration):
-                while True:
-                    event = await self.next()
-                    if event is not None:
-                        found.append(event)
-        finally:
-            await self.close()
-        return found
-
     async def close(self) -> None:
         try:
             if self._next is not None:
@@ -89,7 +72,9 @@ class ClientConnection(Generic[Item]):
             await self._events.aclose()
         finally:
             self._gone.cancel()
-            self._on_close()
+            for slot in self._slots:
+                if not slot.is_used:
+                    slot.release()
 
 
 async def _until_gone(request: Request) -> None:
@@ -167,30 +152,23 @@ class JsonReply(JSONResponse):
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-class EventStream(StreamingResponse):
-    """A response of server-sent events."""
-
-    media_type = "text/event-stream"
-
-    def __init__(self, body: AsyncGenerator[bytes, None]) -> None:
-        # Proxies must pass each event on at once.
-        super().__init__(body, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
-
-
-Value = TypeVar("Value")
-
-
 async def last_of(
     service: TextService, request: Request, slots: Sequence[RequestSlot], events: AsyncGenerator[Value, None]
 ) -> Value | None:
     """Return the last of the events of a request, which use `slots`; None if its client has gone. Raises ApiError."""
-    exchange = _exchange(service, request, slots, events)
+    connection, found = ClientConnection(service, request, slots, events), list[Value]()
     try:
-        return (await exchange.all())[-1]
+        with suppress(StopAsyncIteration):
+            while True:
+                event = await connection.next()
+                found += [] if event is None else [event]
+        return found[-1]
     except ClientGoneError:
         return None
     except RefactxError as error:
         raise api_error(error) from error
+    finally:
+        await connection.close()
 
 
 async def streamed(
@@ -201,50 +179,89 @@ async def streamed(
 
     So an error before that has its status. Raises ApiError.
     """
-    events = _exchange(service, request, slots, chunks)
+    events = ClientConnection(service, request, slots, chunks)
     try:
         first = await events.next()
-    except ClientGoneError:
+    except BaseException as error:
         await events.close()
-        return gone(request)
-    except RefactxError as error:
-        await events.close()
-        raise api_error(error) from error
-    except BaseException:
-        await events.close()
+        if isinstance(error, ClientGoneError):
+            return gone(request)
+        if isinstance(error, RefactxError):
+            raise api_error(error) from error
         raise
-    return EventStream(_body(events, first, request))
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}  # proxies must pass each event on at once
+    return StreamingResponse(_body(events, first, request), media_type="text/event-stream", headers=headers)
 
 
 Numbered = AsyncGenerator[tuple[int, Event], None]
 """The events of the texts of one request as they come, each with the number of its text, counted from 0."""
 
 
-async def reply(
+class Documents(ABC):
+    """The documents of the texts of one request, each by its `index`: `whole`, or those of a stream, before a text, for each
+    piece of it, after it, and after all of them."""
+
+    @abstractmethod
+    def whole(self, texts: Sequence[Finished]) -> Document:
+        """Return texts that have ended as one document."""
+
+    def first(self, index: int) -> list[Document]:
+        """Return what comes before a text."""
+        return []
+
+    @abstractmethod
+    def piece(self, piece: TextPiece | FormPiece, index: int) -> list[Document]:
+        """Return what a piece of a text becomes."""
+
+    @abstractmethod
+    def last(self, finished: Finished, index: int) -> list[Document]:
+        """Return what comes after a text."""
+
+    def end(self, texts: Sequence[Finished]) -> list[Document]:
+        """Return what comes after all texts."""
+        return []
+
+
+async def answered(
     service: TextService,
     request: Request,
     orders: Sequence[GenerationOrder],
-    document: Callable[[Sequence[Finished]], Document],
+    documents: Documents,
+    *,
+    streams: bool | None,
+    ends: bytes,
 ) -> Response:
-    """Return whole texts as one document. Raises ApiError."""
+    """Return the reply to a request. `ends`: the last bytes of a stream, empty if its events have names. Raises ApiError."""
     slots = service.take_slots(orders)
-    finished = await last_of(service, request, slots, _ends(_events(service, request, orders, slots)))
+    pairs = zip(orders, slots, strict=True)
+    events = together([_noted(service.write(order, slot), service, request, order) for order, slot in pairs])
+    if streams:
+        return await streamed(service, request, slots, _chunks(events, documents, ends))
+    finished = await last_of(service, request, slots, _ends(events))
     if finished is None:
         return gone(request)
     if len(finished) < len(orders):
         raise ApiError(500, "the text has no end")
-    return JsonReply(document(finished))
+    return JsonReply(documents.whole(finished))
 
 
-async def stream_reply(
-    service: TextService,
-    request: Request,
-    orders: Sequence[GenerationOrder],
-    chunks: Callable[[Numbered], AsyncGenerator[bytes, None]],
-) -> Response:
-    """Return texts as a stream. Raises ApiError."""
-    slots = service.take_slots(orders)
-    return await streamed(service, request, slots, chunks(_events(service, request, orders, slots)))
+async def _chunks(events: Numbered, documents: Documents, ends: bytes) -> AsyncGenerator[bytes, None]:
+    begun, ended = set[int](), dict[int, Finished]()
+    async with aclosing(events):
+        async for index, event in events:
+            found = [] if index in begun else documents.first(index)
+            begun.add(index)
+            if isinstance(event, Finished):
+                ended[index] = event
+                found += documents.last(event, index)
+            else:
+                found += documents.piece(event, index)
+            for document in found:
+                yield sse(document, None if ends else document["type"])
+    for document in documents.end([ended[index] for index in sorted(ended)]):
+        yield sse(document, None if ends else document["type"])
+    if ends:
+        yield ends
 
 
 async def _ends(events: Numbered) -> AsyncGenerator[list[Finished], None]:
@@ -255,13 +272,6 @@ async def _ends(events: Numbered) -> AsyncGenerator[list[Finished], None]:
             if isinstance(event, Finished):
                 found[number] = event
     yield [found[number] for number in sorted(found)]
-
-
-def _events(
-    service: TextService, request: Request, orders: Sequence[GenerationOrder], slots: Sequence[RequestSlot]
-) -> Numbered:
-    pairs = zip(orders, slots, strict=True)
-    return together([_noted(service.write(order, slot), service, request, order) for order, slot in pairs])
 
 
 async def together(texts: Sequence[AsyncGenerator[Value, None]]) -> AsyncGenerator[tuple[int, Value], None]:
@@ -287,17 +297,6 @@ async def together(texts: Sequence[AsyncGenerator[Value, None]]) -> AsyncGenerat
         await asyncio.gather(*waited, return_exceptions=True)
         for one in texts:
             await one.aclose()
-
-
-def _exchange(
-    service: TextService, request: Request, slots: Sequence[RequestSlot], events: AsyncGenerator[Value, None]
-) -> ClientConnection[Value]:
-    def release() -> None:
-        for slot in slots:
-            if not slot.is_used:
-                slot.release()
-
-    return ClientConnection(request, events, service.options.keep_alive, release)
 
 
 async def _body(events: ClientConnection[bytes], first: bytes | None, request: Request) -> AsyncGenerator[bytes, None]:

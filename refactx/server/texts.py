@@ -5,7 +5,6 @@ a trigger after which no fact may come, are held back until more is known. Stop 
 """
 
 import asyncio
-import time
 import uuid
 from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -318,15 +317,6 @@ def reasoning_of(finished: Finished, *, answer_alone: bool) -> str:
     """Return the thought, and for the answer alone the text before that too: all of it, if there is no answer."""
     before = finished.text[: finished.answer_start].rstrip() if answer_alone else ""
     return "\n\n".join(part for part in (finished.thought, before) if part)
-
-
-@dataclass(slots=True, kw_only=True)
-class Record:
-    """What logs and metrics have of a text. `seconds`: when its first piece came and when it ended, from its beginning."""
-
-    started: float = field(default_factory=time.monotonic)
-    first: float | None = None
-    finished: Finished | None = None
 
 
 Event = TextPiece | FormPiece | Finished

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from refactx.ask.conversation import conversation_ids, without_control
 from refactx.ask.prompt import Generation
-from refactx.ask.writer import BatchWriter, TextRequest, WritingError, WritingOptions, WrittenText
+from refactx.ask.writer import BatchWriter, TextRequest, WritingOptions, WrittenText
 from refactx.decoding.matching import Matcher, json_problem
 from refactx.decoding.states import Constraint, FactSource
 from refactx.engines.engine import LanguageModel
@@ -32,7 +32,7 @@ from refactx.server.http import ApiError, bad_request
 from refactx.server.references import UnheldError
 from refactx.server.schemas import TYPES
 from refactx.server.shapes import held
-from refactx.server.texts import CalledTool, CountedStream
+from refactx.server.texts import CalledTool, CountedStream, Finished
 from refactx.tree.tree import NO_TOKENS, Tokens
 
 MOST_TOOLS = 128
@@ -129,15 +129,6 @@ class ToolOrder:
         schema = next(tool["function"].get("parameters") for tool in self.tools if tool["function"]["name"] == name)
         names = [one for one in (schema or {}).get("properties") or () if one in arguments]
         return {one: arguments[one] for one in dict.fromkeys((*names, *arguments))}
-
-
-@dataclass(frozen=True, slots=True)
-class CalledText:
-    """A text with `calls`, as it was `written`; or without any, a `reply`."""
-
-    calls: Sequence[CalledTool]
-    written: WrittenText
-    reply: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +305,7 @@ class Tools:
         *,
         free: bool,
         replies: bool = True,
-    ) -> CalledText | None:
+    ) -> Finished | None:
         """Write calls. None: the model begins none, or some without their mark that are not plausible.
 
         `stream`: takes the text before them; `free`: that has no facts; `replies`: a text after a tool's result is the
@@ -359,17 +350,22 @@ class Tools:
                 return self._plain_reply(order, most, writing, stream) if replies else None
         stream.prompt_tokens = len(ids)
         stream.tokens += len(written.ids)
-        return CalledText(calls, written)
+        return Finished(
+            reason="tool_calls" if calls else "length",
+            forced_tokens=written.forced,
+            forward_passes=written.passes,
+            calls=tuple(calls),
+        )
 
     def _plain_reply(
         self, order: ToolOrder, most: int, writing: WritingOptions, stream: CountedStream
-    ) -> CalledText | None:
+    ) -> Finished | None:
         """Write a reply to the conversation without tools; None if it is empty."""
         ids = conversation_ids(self._model.tokenizer, order.plain)
         request = TextRequest(prompt=ids, max_new_tokens=most)
-        return self._reply(ids, _written(self._before, request, replace(writing, is_end=lambda _: False)), stream)
+        return self._reply(ids, self._before.write_one(request, replace(writing, is_end=lambda _: False)), stream)
 
-    def _reply(self, prompt: Sequence[int], written: WrittenText, stream: CountedStream) -> CalledText | None:
+    def _reply(self, prompt: Sequence[int], written: WrittenText, stream: CountedStream) -> Finished | None:
         """Return a text without calls as the reply; None if it is empty."""
         said = [number for number in written.ids if number not in self._model.ends]
         text: str = self._model.tokenizer.decode(said).strip()
@@ -377,7 +373,12 @@ class Tools:
             return None
         _pass_on(stream, prompt, said)
         stream.prompt_tokens, stream.tokens = len(prompt), len(written.ids)
-        return CalledText([], written, text)
+        return Finished(
+            reason="stop" if written.ids[-1] in self._model.ends else "length",
+            forced_tokens=written.forced,
+            forward_passes=written.passes,
+            answer=text,
+        )
 
     def _held_calls(
         self, order: ToolOrder, request: TextRequest, bare: re.Match[str] | None, writing: WritingOptions
@@ -390,7 +391,7 @@ class Tools:
         constraint = CallConstraint(
             self._forms.matcher(form, {}), (opens, between, closes), parallel=order.parallel and bare is None
         )
-        written = _written(BatchWriter(self._model, constraint=constraint), request, writing)
+        written = BatchWriter(self._model, constraint=constraint).write_one(request, writing)
         state = constraint.start(request.prompt)
         for position, token in enumerate(written.ids):
             state = constraint.advance(state, token, position)
@@ -447,7 +448,7 @@ class Tools:
             made, rest = _json_values_of(bare, text_of(ids.tolist()))
             return bool(made) and (not order.parallel or not "{".startswith(rest[:1]) or made[-1] in made[:-1])
 
-        written = _written(self._before, request, replace(writing, is_end=begins))
+        written = self._before.write_one(request, replace(writing, is_end=begins))
         ids = written.ids
         said, found, _ = text_of(ids).partition(mark)
         if not found:
@@ -506,14 +507,6 @@ def _values(data: Any) -> Iterator[str | float]:
 
 def _call(name: str, arguments: Any) -> CalledTool:
     return CalledTool(name=name, arguments=json.dumps(arguments, ensure_ascii=False))
-
-
-def _written(writer: BatchWriter, request: TextRequest, options: WritingOptions) -> WrittenText:
-    try:
-        (written,) = writer.write([request], options)
-    except WritingError as failed:
-        raise failed.error from None
-    return written
 
 
 class HeldTool(NamedTuple):

@@ -9,7 +9,9 @@ import pytest
 from mcp import Client, StdioServerParameters
 from support.translate.kennel import DOGS, KENNEL, Scripted, kennel_engine
 
+from refactx.errors import InputError
 from refactx.mcp import pack_server
+from refactx.mcp.packs import PackTools
 from refactx.sparql.engines import SparqlEngine
 from refactx.sparql.packs.translator import Translator
 
@@ -85,6 +87,18 @@ def test_questions_are_translated() -> None:
     assert found["valid"]
     assert found["rows"] == 2
     assert found["sparql"].endswith(DOGS)
+
+
+def test_what_the_server_was_not_started_with_is_said_to_assistants_without_a_command() -> None:
+    served = PackTools(KENNEL, None, None)
+    with pytest.raises(InputError) as no_model:
+        served.translate("Dogs?")
+    assert no_model.value.for_clients == ("there is no model here: whoever runs this server can start it with --model")
+    with pytest.raises(InputError) as no_endpoint:
+        served.run_sparql(DOGS)
+    assert no_endpoint.value.for_clients == (
+        "there is no endpoint here: whoever runs this server can start it with --run-on"
+    )
 
 
 def test_an_assistant_starts_the_server_over_stdio_without_loading_torch(tmp_path: Path) -> None:

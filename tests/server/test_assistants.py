@@ -1,5 +1,6 @@
 """Assistants at `/mcp` by a real client: the same tools as over stdio, guarded as the rest of the server."""
 
+import io
 import json
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
@@ -19,6 +20,8 @@ import refactx
 from refactx.errors import DatabaseError
 from refactx.mcp import fact_server
 from refactx.server import Availability
+from refactx.server.app import reported
+from refactx.server.http import RequestLog
 
 FACTS = [f"<Ann> <p> <b{n}>" for n in range(12)] + ["<Ann> <q> <Bo>", "<Bo> <q of> <Ann>"]
 CALLS: list[tuple[str, dict[str, Any]]] = [
@@ -219,6 +222,27 @@ def test_what_the_server_refuses_others_it_refuses_assistants(index: refactx.Ind
         server.server.is_draining = True
         assert initialize(server).status_code == 503
         server.server.is_draining = False
+
+
+@pytest.mark.parametrize("has_texts", [False, True])
+def test_what_a_failed_tool_quotes_is_in_the_log_if_that_may_have_texts(
+    index: refactx.Index, monkeypatch: pytest.MonkeyPatch, has_texts: bool
+) -> None:
+    quoted = "secret thing"
+
+    def failing(*_: object) -> Any:
+        raise LookupError(f"there is no {quoted!r}")
+
+    stream = io.StringIO()
+    with reported(RequestLog(stream, has_texts=has_texts)), running(index=index) as server:
+        assert eventually(lambda: server.service.is_warm)
+        with monkeypatch.context() as patched:
+            patched.setattr(index, "children", failing)
+            found = call_all(server, CALLS[:1])
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    (line,) = (one for one in lines if one.get("message", "").startswith("a tool failed"))
+    assert (quoted in line["message"], quoted in line["trace"]) == (has_texts, has_texts)
+    assert "secret" not in str(found)
 
 
 def test_requests_are_logged_and_counted_without_what_was_asked(served: Running) -> None:

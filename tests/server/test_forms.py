@@ -108,9 +108,9 @@ def check_form(server: Running, schema: dict[str, Any], seed: int, temperature: 
     answer = server.service.asker.ask("hello", max_new_tokens=1)
     form = JsonForm(schema=schema, place="response_format")
     found = server.service.scoring("").forms.write(form, answer, options, pieces.append, cancelled=lambda: False)
-    assert "".join(piece.text for piece in pieces) == found.text
+    assert "".join(piece.text for piece in pieces) == found.form
     assert found.reason == "stop"
-    jsonschema.validate(json.loads(found.text), schema)
+    jsonschema.validate(json.loads(found.form or ""), schema)
 
 
 TEXTS: dict[str, Any] = {"schema": SCHEMAS, "seed": st.integers(0, 9), "temperature": st.sampled_from([0.0, 1.5])}
@@ -286,7 +286,7 @@ def test_names_of_no_facts_are_empty_or_null(tiny: Running) -> None:
     form = JsonForm(schema=schema, place="response_format")
     answer = asker_alone().ask("hello", max_new_tokens=1)
     found = tiny.service.scoring("").forms.write(form, answer, Generation(), lambda _: None, cancelled=lambda: False)
-    assert json.loads(found.text) == {"a": "", "b": None, "c": None}
+    assert json.loads(found.form or "") == {"a": "", "b": None, "c": None}
 
 
 def test_a_field_may_have_the_name_of_a_keyword(tiny: Running) -> None:
@@ -302,7 +302,7 @@ def test_a_field_may_have_the_name_of_a_keyword(tiny: Running) -> None:
     answer = asker_alone().ask("hello", max_new_tokens=1)
     form = JsonForm(schema=schema, place="response_format")
     found = tiny.service.scoring("").forms.write(form, answer, Generation(), lambda _: None, cancelled=lambda: False)
-    assert json.loads(found.text) == dict.fromkeys(names, "")
+    assert json.loads(found.form or "") == dict.fromkeys(names, "")
 
 
 NO_VALUE = "the schema at # fits no value: what it asks for contradicts itself, or has no end"
