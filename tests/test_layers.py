@@ -112,7 +112,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "sparql": 14630,
     "eval": 4800,
     "documents server mcp": 8320,
-    "cli models build": 6710,
+    "cli models build": 6735,  # errors without a model say what one is
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""
