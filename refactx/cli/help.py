@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-
 MODELS = "a folder, a .gguf file, a Hugging Face id or demo"
 """What names a model, as errors say it."""
 

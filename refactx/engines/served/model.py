@@ -114,8 +114,7 @@ class ServedModel:
             at = next((n for n, (own, other) in enumerate(zip(expected, found, strict=False)) if own != other), 0)
             raise mismatch_error(
                 index,
-                f"{self.server.model} at {self.server.connection.shown}: of a sample, id {at} is {expected[at : at + 1]} "
-                f"in the index and {found[at : at + 1]} on the server",
+                f"{self.server.model} at {self.server.connection.shown}: id {at} of a sample is {found[at : at + 1]}",
             )
 
 
