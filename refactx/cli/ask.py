@@ -81,8 +81,7 @@ def ask(
     """Answer questions with facts of an index as proof.
 
     The answer comes first, then the facts that prove it, with their pages. On a terminal, the text is seen while it is
-    written. Ctrl-C ends the answer and prints it as far as it was written; the exit code is then 130. With --chat, the
-    conversation continues.
+    written. Ctrl-C ends the answer, prints what is there, and exits with code 130; --chat then continues.
     """
     from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import check_prompt, load_prompt, prompt_of

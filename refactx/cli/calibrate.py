@@ -10,7 +10,7 @@ import click
 from refactx.ask.prompt import GREEDY
 from refactx.cli import options as common
 from refactx.cli.eval import run_task
-from refactx.cli.help import GroupedCommand
+from refactx.cli.help import MODELS, GroupedCommand
 from refactx.errors import InputError
 from refactx.fact import counted
 
@@ -151,7 +151,9 @@ def _ask(questions: Path | None, **given: Any) -> Path:
     from refactx.eval.answer_task import AnswerTask
 
     if questions is None or given["model"] is None:
-        raise InputError("there is no model to ask: give --model, or --run with the folder of a run of refactx eval")
+        raise InputError(
+            f"there is no model to ask: give --model ({MODELS}), or --run with the folder of a run of refactx eval"
+        )
     generation = replace(GREEDY, min_confidence=FLOOR, max_new_tokens=given.pop("max_new_tokens"))
     engine = common.engine_options_of(given, given["batch_size"], 1)
     task = AnswerTask(questions=questions, generation=generation, engine=engine, **given)

@@ -32,6 +32,7 @@ def main() -> None:
         with database() as opened:
             try:
                 find_index(opened, INDEX)
+                click.echo(f"Index {INDEX!r} is there and is used; `refactx index drop {INDEX}` removes it.\n")
             except IndexNotFoundError:
                 _ingest(opened, model)
             _ask(DEMO)

@@ -8,6 +8,17 @@ from typing import Any
 
 import click
 
+MODELS = "a folder, a .gguf file, a Hugging Face id or demo"
+"""What names a model, as errors say it."""
+
+
+class ModelName(click.types.StringParamType):
+    """The type of an option that names a model. Without the option, the error says what a model is."""
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:
+        """Return what the error of a missing option says."""
+        return f"Give {MODELS}"
+
 
 class GroupedCommand(click.Command):
     """A command that lists some of its options in groups.

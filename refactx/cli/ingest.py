@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from refactx.cli.help import GroupedCommand
+from refactx.cli.help import MODELS, GroupedCommand
 from refactx.cli.options import DB, JSON, OWN_INDEX, declared, groups_of
 from refactx.cli.store import print_with_store
 from refactx.errors import InputError
@@ -107,7 +107,7 @@ def ingest(
     if kb is None and not sources:
         raise click.UsageError("Missing argument 'SOURCE...': give one or more files, or - for standard input")
     if tokenizer is None and not appends:
-        raise click.UsageError("Missing option '--tokenizer': give the model that is to use the index")
+        raise click.UsageError(f"Missing option '--tokenizer': give the model that is to use the index ({MODELS})")
     if (cluster is None) != (cluster_work is None):
         raise InputError("--cluster and --cluster-work belong together: give both, or neither")
     if cluster is not None and (appends or kb is not None or given["page"] or given["page_props"]):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import click
 
 from refactx.ask.prompt import Generation
+from refactx.cli.help import ModelName
 from refactx.options import Option, options_of
 from refactx.paths import is_file_name, needs_database
 
@@ -26,7 +27,9 @@ INDEX = click.option(
     "--index", default="default", show_default=True, metavar="NAME", help="Its name, or a FILE.refactx."
 )
 ANY_NAME = click.argument("name", default="default")
-MODEL = click.option("--model", required=True, metavar="MODEL", help="Hugging Face id, folder, GGUF; or demo.")
+MODEL = click.option(
+    "--model", required=True, type=ModelName(), metavar="MODEL", help="Hugging Face id, folder, GGUF; or demo."
+)
 PROMPT = click.option("--prompt", metavar="PROMPT", help="Its name or a .toml file; default: the index's own.")
 
 BATCH_SIZE = click.option(

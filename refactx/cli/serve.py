@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refactx.cli import options as common
-from refactx.cli.help import GroupedCommand
+from refactx.cli.help import GroupedCommand, ModelName
 from refactx.cli.translate import Models, TranslatorOptions, open_translator
 from refactx.errors import InputError, TokenizerMismatchError
 from refactx.lazy import require
@@ -82,7 +82,13 @@ def translator_of(
     },
 )
 @click.option(
-    "--model", "models", multiple=True, required=True, metavar="MODEL", help="As of ask: demo, an id; several times."
+    "--model",
+    "models",
+    multiple=True,
+    required=True,
+    type=ModelName(),
+    metavar="MODEL",
+    help="As of ask: demo, an id; several times.",
 )
 @click.option(
     "--index", "indexes", multiple=True, default=("default",), metavar="NAME", help="Or a FILE.refactx; several times."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from refactx.cli.help import GroupedCommand, OrderedGroup
+from refactx.cli.help import MODELS, GroupedCommand, OrderedGroup
 from refactx.cli.options import (
     DB,
     JSON,
@@ -84,7 +84,7 @@ class TranslatorOptions:
     def check(self) -> None:
         """Raise InputError for options that exclude each other, or if one is missing."""
         if self.model is None:
-            raise InputError("what writes the query? Give --model, and --model-url for one on a server")
+            raise InputError(f"what writes the query? Give --model ({MODELS}), and --model-url for one on a server")
         if self.policy == "from-walk" and self.model_url is not None:
             raise InputError(
                 "--policy from-walk needs a model whose choices can be steered, which no server offers: leave out --model-url"

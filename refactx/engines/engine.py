@@ -31,7 +31,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.decoding.states import State
+from refactx.decoding.states import FactSource, State
+from refactx.errors import TokenizerMismatchError
 from refactx.tree.tree import Tokens
 
 Logits = NDArray[np.float32]
@@ -233,6 +234,16 @@ def free_memory() -> int | None:
         with suppress(OSError, ValueError):  # no control group, or no limit ("max")
             found.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
     return min(found, default=None)
+
+
+def mismatch_error(index: FactSource, found: str) -> TokenizerMismatchError:
+    """Return the error of an index for another tokenizer than a model's. `found`: what that is, or where it differs."""
+    return TokenizerMismatchError(
+        f"the index was built for another tokenizer ({getattr(index, 'tokenizer_name', 'unnamed')}, fingerprint "
+        f"{index.tokenizer.fingerprint_of_facts[:12]}) than the model's ({found}): use a model with that tokenizer, or "
+        "build an index for this one",
+        command=": refactx ingest FILE --index NAME --tokenizer MODEL",
+    )
 
 
 class LanguageModel(Protocol):

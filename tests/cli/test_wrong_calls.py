@@ -31,6 +31,11 @@ def test_every_option_that_is_a_number_refuses_what_is_not_finite() -> None:
                 option.type.convert(text, option, None)
 
 
+@pytest.mark.parametrize("command", [("ask", "Who?"), ("eval", "q"), ("train", "q"), ("serve",), ("calibrate", "q")])
+def test_without_a_model_the_error_says_what_one_is(command: tuple[str, ...]) -> None:
+    assert "a folder, a .gguf file, a Hugging Face id or demo" in complains(*command)
+
+
 def test_a_time_limit_may_be_longer_than_any_clock() -> None:
     assert [within(seconds, lambda: 1) for seconds in (1e300, float("inf"))] == [1, 1]
 

@@ -28,11 +28,11 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from tokenizers import AddedToken, Tokenizer
 
-from refactx.engines.engine import Engine, free_memory
+from refactx.engines.engine import Engine, free_memory, mismatch_error
 from refactx.engines.llamacpp.engine import LlamaCppEngine, StatesEngine
 from refactx.engines.llamacpp.library import MOST_SLOTS, Context, last_error, library
 from refactx.engines.llamacpp.prefixes import Prefixes, StateFiles, file_identity, kind_of_states, user_folder
-from refactx.errors import ModelError, TokenizerMismatchError
+from refactx.errors import ModelError
 from refactx.models.loading import check_chat_template
 from refactx.tokenizer import FactTokenizer
 
@@ -525,11 +525,7 @@ def check(index: Any, vocabulary: LlamaVocabulary) -> None:
     for number, piece in enumerate(expected):
         found = own[number] if number < len(own) else b""
         if piece and piece != found and number not in vocabulary.unused:
-            raise TokenizerMismatchError(
-                f"the index was built for another tokenizer ({getattr(index, 'tokenizer_name', 'unnamed')}, fingerprint "
-                f"{index.tokenizer.fingerprint[:12]}) than the model's (id {number} is {_shown(piece)} in the index and "
-                f"{_shown(found)} in the model): use a model with that tokenizer, or build an index for this one"
-            )
+            raise mismatch_error(index, f"id {number} is {_shown(piece)} in the index and {_shown(found)} in the model")
 
 
 def _shown(piece: bytes) -> str:

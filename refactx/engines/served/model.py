@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from refactx.engines.engine import Engine
+from refactx.engines.engine import Engine, mismatch_error
 from refactx.engines.served.connection import SECONDS, Connection, Usage
 from refactx.engines.served.engine import ServedEngine
 from refactx.engines.served.servers import ModelServer, find_server
-from refactx.errors import InputError, ModelError, TokenizerMismatchError
+from refactx.errors import InputError, ModelError
 from refactx.models.loading import load_chat_tokenizer
 from refactx.tokenizer import FactTokenizer
 
@@ -106,16 +106,15 @@ class ServedModel:
 
         A server that does not tell is asked for one id after the sample, which it refuses if it does not know the ids.
         """
-        name, expected = getattr(index, "tokenizer_name", "unnamed"), index.tokenizer.encode(SAMPLE)
+        expected = index.tokenizer.encode(SAMPLE)
         found = self.server.tokenize(SAMPLE)
         if found is None:
             self.server.write([expected], 1)
         elif found != expected and index.tokenizer.decode_bytes(found) != SAMPLE.encode():
             at = next((n for n, (own, other) in enumerate(zip(expected, found, strict=False)) if own != other), 0)
-            raise TokenizerMismatchError(
-                f"the index was built for another tokenizer ({name}) than that of {self.server.model} at "
-                f"{self.server.connection.shown} (of a sample, id {at} is {expected[at : at + 1]} in the index and "
-                f"{found[at : at + 1]} on the server): use a model with that tokenizer, or build an index for this one"
+            raise mismatch_error(
+                index,
+                f"{self.server.model} at {self.server.connection.shown}: id {at} of a sample is {found[at : at + 1]}",
             )
 
 

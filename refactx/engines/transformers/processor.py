@@ -38,9 +38,9 @@ from transformers.generation.logits_process import (
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Constraint, FactSource, Free, State, check_open
 from refactx.decoding.stream import Partial, attach_partial
-from refactx.engines.engine import Logits
+from refactx.engines.engine import Logits, mismatch_error
 from refactx.engines.writer import Row
-from refactx.errors import ModelError, RefactxError, TokenizerMismatchError
+from refactx.errors import ModelError, RefactxError
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.codes import MAX_TOKEN
 from refactx.tree.tree import Tokens
@@ -103,13 +103,8 @@ def check_tokenizer(index: FactSource, tokenizer: Any) -> None:
     found = _fingerprints.get(tokenizer)
     if found is None:
         found = _fingerprints[tokenizer] = FactTokenizer.from_transformers(tokenizer).fingerprint_of_facts
-    expected = index.tokenizer.fingerprint_of_facts
-    if found != expected:
-        raise TokenizerMismatchError(
-            f"the index was built for another tokenizer ({getattr(index, 'tokenizer_name', 'unnamed')}, fingerprint "
-            f"{expected[:12]}) than the model's ({found[:12]}): use a model with that tokenizer, or build an index for "
-            "this one"
-        )
+    if found != index.tokenizer.fingerprint_of_facts:
+        raise mismatch_error(index, found[:12])
 
 
 def check_model(model: Any, tokenizer: Any, ids: int) -> None:

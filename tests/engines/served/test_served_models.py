@@ -245,7 +245,9 @@ def test_another_tokenizer_is_an_error(kind: str, index: LinkedIndex) -> None:
     with served(kind, index) as (stub, model):
         model.check_tokenizer(index)
         stub._encode = lambda text: [1 + one for one in tiny_fact_tokenizer().encode(text)]
-        with pytest.raises(TokenizerMismatchError, match="another tokenizer"):
+        with pytest.raises(
+            TokenizerMismatchError, match=r"another tokenizer.* refactx ingest FILE --index NAME --tokenizer MODEL$"
+        ):
             model.check_tokenizer(index)
 
 
