@@ -174,7 +174,8 @@ def test_queries_are_taught_as_they_are_asked(sample_url: str, smollm2_folder: P
     tokenizer = load_chat_tokenizer(str(smollm2_folder))
     with refactx.open_index(db=sample_url) as index:
         prompt = refactx.load_prompt()
-        taught = Teacher(index, prompt, tokenizer, tokenizer.eos_token_id, replace(OPTIONS, max_length=2000))
+        options = replace(OPTIONS, max_length=2000)
+        taught = Teacher(index, prompt, tokenizer, end=tokenizer.eos_token_id, options=options)
         kinds, by_sparql = set(), 0
         for one in make_questions(index, 30, kinds=("single", "count", "comparison")):
             known = Taught(line=1, question=one.question, answers=one.answers, facts=one.facts, walk=one.walk)
