@@ -140,7 +140,7 @@ def not_utf8(line: bytes) -> str:
 def unreadable(what: str) -> InputError:
     """Return the error for a text that cannot be read, maybe since it is not UTF-8.
 
-    >>> unreadable(f"a.csv:1: {not_utf8(b'M\\xfcller')}").for_clients
+    >>> unreadable("a.csv:1: " + not_utf8(b"M\\xfcller")).for_clients
     'a.csv:1: not UTF-8, perhaps Latin-1: save the file in UTF-8: Müller'
     """
     found, give, rest = what.partition(_GIVE_ENCODING)
