@@ -297,8 +297,10 @@ class CheckedAsker:
 def unsupported_option(options: Generation, *, free: bool) -> str:
     """Return the name of the first option of how facts and ids are chosen that is given; "" for none.
 
-    >>> unsupported_option(Generation(top_k=1, temperature=1), free=False), untaken(Generation(temperature=1), free=False)
-    ('top_k', '')
+    >>> unsupported_option(Generation(top_k=1, temperature=1), free=False)
+    'top_k'
+    >>> unsupported_option(Generation(temperature=1), free=False)
+    ''
     """
     taken = {name: getattr(options, name) for name in ("max_new_tokens", *SAMPLING)}
     usual = replace(GREEDY.free if free else GREEDY, **taken)

@@ -34,6 +34,7 @@ def evidence_of(
     `facts`: those in its text; `queries`: the queries that it has: the facts of the last one prove its result. `unknown`:
     whether the answer is that the facts do not tell.
 
+    >>> from refactx.fact import Link
     >>> born = LinkedFact(Link("Danny Boyle"), Link("date of birth"), "1956-10-20")
     >>> directed = LinkedFact(Link("Slumdog Millionaire"), Link("director"), Link("Danny Boyle"))
     >>> capital = LinkedFact(Link("Peru"), Link("capital"), Link("Lima"))

@@ -50,7 +50,7 @@ def bare_name(name: str) -> str:
 def in_usual_order(name: str) -> str:
     """Return a name that a list has as `Lee, Ann` in its usual order; empty if it is none.
 
-    >>> in_usual_order("Lee, Ann"), turned("Ann Lee")
+    >>> in_usual_order("Lee, Ann"), in_usual_order("Ann Lee")
     ('Ann Lee', '')
     """
     last, comma, first = name.partition(",")
