@@ -29,7 +29,7 @@ from refactx.ingest.knowledge.names import KnownNames
 from refactx.ingest.new_index import IngestSteps
 from refactx.ingest.parsers.columns import parts_of_key
 from refactx.ingest.parsers.formats import recognised, row_names, value_columns
-from refactx.ingest.profile import Profile, in_words
+from refactx.ingest.profile import Profile, predicate_label
 from refactx.ingest.publish import has_names, load_segment, name_rows
 from refactx.ingest.report import Report, timings
 from refactx.ingest.revision import Reviser, Revision, open_revision
@@ -317,10 +317,10 @@ class _Change:
         if own.rows_of and (self.action == "append" or not set(given.subjects) <= set(own.subjects)):
             names = row_names(inputs.sources, self.build.index)
             if len(own.rows_of) == 1 and self.action == "append":
-                predicates = {name.casefold() for name in self.index.property_names()}
                 for one in inputs.sources:
                     columns = value_columns(one, tables)
-                    if 2 * sum(in_words(name).casefold() in predicates for name in columns) >= max(1, len(columns)):
+                    known_names = self.index.ids_of(filter(None, map(predicate_label, columns)))
+                    if 2 * sum(named.is_property for named in known_names.values()) >= max(1, len(columns)):
                         names.pop(one.table, None)
             known = {one.rpartition("=")[0] for one in own.rows_of}
             new = (f"{of}={name}" for of, name in names.items() if of not in known and tables.row_of(of) != name)

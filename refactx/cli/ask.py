@@ -85,7 +85,6 @@ def ask(
     """
     from refactx.ask.examples import prompt_for
     from refactx.ask.prompt import check_prompt, load_prompt, prompt_of
-    from refactx.eval.questions import read_texts
     from refactx.index.open import open_index
 
     asked = prompt or prompt_of(given["adapter"], model)
@@ -101,7 +100,11 @@ def ask(
         )
     for question in questions:
         template.messages(question)  # reports an empty question before anything is loaded
-    texts = [*questions, *(read_texts(file) if file is not None else [])]
+    texts = list(questions)
+    if file is not None:
+        from refactx.eval.questions import read_texts
+
+        texts += read_texts(file)
     if not texts and not chat:
         raise InputError("there is no question: give one in quotes, or --file FILE, or --chat")
     with ExitStack() as stack:

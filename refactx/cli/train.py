@@ -15,7 +15,7 @@ from refactx.fact import counted
 if TYPE_CHECKING:
     from refactx.ask.teach.lessons import Taught
     from refactx.eval.questions import Split
-    from refactx.index import Index
+    from refactx.walks.facts import TreeFacts
 
 
 SHORT = "taught"
@@ -58,6 +58,7 @@ def train(
     from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT, check_prompt, load_prompt
     from refactx.index.open import open_index
     from refactx.models.loading import check_no_folder, save_merged
+    from refactx.walks.facts import TreeFacts
 
     options = TrainingOptions(**{each.name: given.pop(each.name) for each in fields(TrainingOptions)})
     load_prompt(prompt or SHORT)  # reports a mistake before anything is loaded
@@ -81,7 +82,8 @@ def train(
             source={"file": str(file), "sha256": sha256(file.read_bytes()).hexdigest(), "prompt": prompt},
             say=lambda line: click.echo(line, err=True),
         )
-        report = training.run([with_walk(one, sparql, opened) for one, sparql in known])
+        facts = TreeFacts(opened)
+        report = training.run([with_walk(one, sparql, facts) for one, sparql in known])
     click.echo(
         f"{out}: learned from {counted(report['trained_on'], 'question')}; loss {report['loss_before']:.4f} before, "
         f"{report['loss']:.4f} now, on {report['kept_aside']:,} kept aside"
@@ -117,16 +119,15 @@ def _questions(file: Path, split: "Split") -> "list[tuple[Taught, str]]":
     return found
 
 
-def with_walk(one: "Taught", sparql: str, index: "Index") -> "Taught":
+def with_walk(one: "Taught", sparql: str, facts: "TreeFacts") -> "Taught":
     """Return a question with the walk that its SPARQL is, where it has neither facts nor a walk."""
     from refactx.sparql.walks import from_sparql
-    from refactx.walks.facts import TreeFacts
     from refactx.walks.language import QueryError, write_line
 
     if one.facts or one.walk or not sparql:
         return one
     try:
-        query = from_sparql(sparql, TreeFacts(index))
+        query = from_sparql(sparql, facts)
     except QueryError:  # left out, as a question without a query
         return one
     return one if query is None else replace(one, walk=write_line(query))

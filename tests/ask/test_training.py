@@ -26,6 +26,7 @@ from refactx.cli.train import with_walk
 from refactx.decoding.machine import Machine
 from refactx.errors import InputError, ModelError, TokenizerMismatchError
 from refactx.models.loading import load_chat_tokenizer, load_model
+from refactx.walks.facts import TreeFacts
 
 pytest.importorskip("peft")
 pytest.importorskip("accelerate")
@@ -181,7 +182,7 @@ def test_queries_are_taught_as_they_are_asked(sample_url: str, smollm2_folder: P
             known = Taught(line=1, question=one.question, answers=one.answers, facts=one.facts, walk=one.walk)
             lesson, prompt_ids = taught.lesson(known), prompt.ids(tokenizer, one.question)
             if one.sparql is not None and one.kind != "comparison":
-                same = taught.lesson(with_walk(replace(known, facts=(), walk=""), one.sparql, index))
+                same = taught.lesson(with_walk(replace(known, facts=(), walk=""), one.sparql, TreeFacts(index)))
                 assert same.ids.tolist() == lesson.ids.tolist()
                 by_sparql += 1
             text = index.tokenizer.decode(lesson.ids[len(prompt_ids) :])
@@ -196,7 +197,7 @@ def test_queries_are_taught_as_they_are_asked(sample_url: str, smollm2_folder: P
                 assert after.strip() == answer, "the answer is the query's: the model has no part in it"
         assert kinds == {"single", "count", "comparison"}
         assert by_sparql > 5
-        beyond = with_walk(Taught(line=1, question="?"), "SELECT ?x { ?x ?p ?y }", index)
+        beyond = with_walk(Taught(line=1, question="?"), "SELECT ?x { ?x ?p ?y }", TreeFacts(index))
         with pytest.raises(Exception, match="nor a query that is a chain of facts"):
             taught.lesson(beyond)
 

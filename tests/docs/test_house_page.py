@@ -31,7 +31,7 @@ def test_the_ways_lead_through_packages_that_are_there() -> None:
 
 
 def test_the_places_of_changes_are_there() -> None:
-    """Each file of the table is there, and has the names in brackets behind it."""
+    """Each file of the table is there, and has the names in brackets after it."""
     table = PAGE.read_text(encoding="utf-8").partition("## Where to change what")[2]
     found = re.findall(r"`([\w/]+(?:\.\w+)?)`(?:\s+\((.*?)\))?", table)
     assert len(found) > 15
