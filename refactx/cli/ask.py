@@ -90,14 +90,7 @@ def ask(
     asked = prompt or prompt_of(given["adapter"], model)
     generation, template = generation_of(given), load_prompt(asked or "wikidata").weighted(weights)
     engine = engine_options_of(given, batch_size, generation.num_beams)
-    if chat and (file is not None or batch_size > 1):
-        raise InputError(
-            "--chat was given with --file or --batch-size: leave them out, a conversation asks one question at a time"
-        )
-    if stream and (file is not None or batch_size > 1 or as_json):
-        raise InputError(
-            "--stream was given with --file, --batch-size or --json: leave them out, it shows a text at a time"
-        )
+    _check_together(chat, stream, file is not None or batch_size > 1, as_json)
     for question in questions:
         template.messages(question)  # reports an empty question before anything is loaded
     texts = list(questions)
@@ -146,6 +139,17 @@ def ask(
             f"{len(failed)} of {len(texts)} questions cannot be asked; the first is {failed[0][0]!r}: {failed[0][1]}"
         )
     return None
+
+
+def _check_together(chat: bool, stream: bool, is_many: bool, as_json: bool) -> None:
+    if chat and is_many:
+        raise InputError(
+            "--chat was given with --file or --batch-size: leave them out, a conversation asks one question at a time"
+        )
+    if stream and (is_many or as_json):
+        raise InputError(
+            "--stream was given with --file, --batch-size or --json: leave them out, it shows a text at a time"
+        )
 
 
 def converse(view: View, questions: Sequence[str] = ()) -> None:
