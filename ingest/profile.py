@@ -47,9 +47,14 @@ _WELL_KNOWN = {
     PREFIXES["rdfs"] + "seeAlso": "see also",
 }
 _SLUG = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+")
-_PLUS = re.compile(r"(?<=[^\W\d_])\+(?=[^\W\d_])")
-"""A space as forms write it, but not the signs of `C++`."""
+_PLUS = re.compile(r"(?<=[^\W\d_])\+(?=[^\W_])|(?<=\d)\+(?=[^\W\d_])")
+"""A space as forms write it, but not the signs of `C++` and `1+1`."""
+_PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 _WORDS = re.compile(r"(?<=[a-z])(?<!Mc)(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})|(?<=\d)(?=[A-Z][a-z])")
+OWN_NAMES = (("name", "fullname", "displayname"), ("label", "preflabel"), ("title",), ("desc",), ("description",))
+"""What the predicates of a graph's own are called that name its things, the best first: a title may be that of an office,
+`desc` a longer text, and the last one only describes."""
+_OWN_GIVEN, _OWN_FAMILY = ("firstname", "givenname", "forename"), ("lastname", "familyname", "surname")
 _TRIED = 20_000
 _FEW = 100
 _CLAIM = re.compile(r"(https?://[^<>\s]+/)prop/direct/P[1-9]\d*")
@@ -91,7 +96,8 @@ class Profile:
     `labels`, `descriptions`, `aliases`: predicates of names and other texts about an entity. `given_names`,
     `family_names`: of which a label is made if an entity has none. `left_out`: predicates whose triples are dropped.
     `axioms`: keep the triples with predicates and classes of OWL and SHACL as facts. `names`: pairs of an IRI and its
-    name, which comes before all labels. `base`: the beginning of the IRIs of a Wikibase.
+    name, which comes before all labels. `base`: the beginning of the IRIs of a Wikibase. `named_by`: the predicates of names
+    that the user gives, as IRIs or by their last parts, before all labels.
 
     >>> Profile.from_json(Profile(name="wikibase", base="http://kb/").to_json()).base
     'http://kb/'
@@ -111,6 +117,7 @@ class Profile:
     left_out: tuple[str, ...] = ()
     axioms: bool = False
     names: tuple[tuple[str, str], ...] = ()
+    named_by: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the name, and the fields that are not those of its built-in profile; `from_json` reads them back."""
@@ -148,7 +155,7 @@ def read_profile(text: str) -> Profile:
 
 
 def _of_document(document: dict[str, Any], path: Path) -> Profile:
-    known = {field.name for field in fields(Profile)} - {"name", "base"}
+    known = {field.name for field in fields(Profile)} - {"name", "base", "named_by"}
     values: dict[str, Any] = {}
     for key, value in document.items():
         if key not in known:
@@ -196,13 +203,13 @@ def recognise_profile(triples: Iterator[tuple[str, str]]) -> Profile:
     return Profile(name=WIKIDATA) if entities > _FEW * others else Profile()
 
 
-def local_name(iri: str) -> str:
+def local_name(iri: str, *, of_thing: bool = False) -> str:
     """Return what an IRI alone is read as: its last part in words; the whole IRI if that has no letter or digit.
 
     Its last part is what follows `#`, else the last `/`, else the last `:`. `_`, `%20` and `+` between letters are
     spaces; words that are run together are parted (`worksFor`), but not those of a name with spaces (`Ann_McAdam`);
     words beginning with a small letter are in lower case, as predicates are. A number alone is read with the part
-    before it.
+    before it. `of_thing`: capitals after a small letter stay too, beside spaces (`Charles_de_Gaulle`, `iPhone_SE`).
 
     >>> [local_name(f"http://example.org/{end}") for end in ("worksFor", "LowerTriassic", "x#Caf%C3%A9_au_lait", "human/1")]
     ['works for', 'Lower Triassic', 'Café au lait', 'human 1']
@@ -217,22 +224,39 @@ def local_name(iri: str) -> str:
     text = unquote(_PLUS.sub(" ", parts[-1]))
     if text.isdigit() and len(parts) > 1:
         text = f"{unquote(parts[-2])} {text}"
-    words = in_words(text)
+    words = in_words(text, of_thing=of_thing)
     return words if any(map(str.isalnum, words)) else clean_part(unquote(iri))
 
 
-def in_words(text: str) -> str:
-    """Return a name that a program gave in words.
+def name_of_id(id_: str) -> str:
+    """Return what the id of a thing that is no IRI is read as, in a list of edges or a graph of properties: without
+    underscores and the signs of addresses, if it has no space; its capitals stay.
+
+    >>> [name_of_id(id_) for id_ in ("body_substance", "Old+Town", "Caf%C3%A9", "/c/en/body_part", "eBay", "a_b c", "_")]
+    ['body substance', 'Old Town', 'Café', 'body part', 'eBay', 'a_b c', '_']
+    """
+    if re.search(r"\s|://", id_):
+        return id_
+    if re.match(r"/\w", id_):
+        return local_name(id_, of_thing=True)
+    text = unquote(_PLUS.sub(" ", id_)) if _PERCENT.search(id_) else _PLUS.sub(" ", id_)
+    return clean_part(text.replace("_", " ")) or id_
+
+
+def in_words(text: str, *, of_thing: bool = False) -> str:
+    """Return a name that a program gave in words. `of_thing`: it is no predicate, so its capitals stay beside spaces.
 
     >>> [in_words(name) for name in ("worksFor", "official_name_fr", "ISO code", "Ann_McAdam", "AnnMcAdam")]
     ['works for', 'official name fr', 'ISO code', 'Ann McAdam', 'Ann McAdam']
+    >>> in_words("is_partOf"), in_words("iPhone_SE", of_thing=True)
+    ('is part of', 'iPhone SE')
     """
     if _SLUG.fullmatch(text):
         text = text.replace("-", " ")
     text = text.replace("_", " ").strip()
-    is_parted = " " in text and text[0].isupper()
+    is_parted = " " in text and (of_thing or text[0].isupper())
     words = (text if is_parted else _WORDS.sub(" ", text)).split()
-    if words and words[0][:1].islower():
+    if words and words[0][:1].islower() and not (is_parted and of_thing):
         words = [word if word.isupper() or not word[:1].isupper() else word.lower() for word in words]
     return clean_part(" ".join(words))
 
@@ -254,8 +278,12 @@ def predicate_label(text: str) -> str | None:
 def kinds_of_predicates(profile: Profile) -> Callable[[str], tuple[str, int]]:
     """Return a function from a predicate's IRI to what its triples are, and its place among those of a kind.
 
-    Kinds: `label`, `description`, `other name`, `given name`, `family name`, `claim`, `structure` (of lists and OWL's
-    classes, which `refactx.ingest.knowledge.structure` reads), or the reason by which its triples are dropped.
+    Kinds: `label`, `description`, `other name`, `given name`, `family name`, `own label` (of `OWN_NAMES`, in no known
+    vocabulary), `claim`, `structure` (of lists and OWL's classes, which `refactx.ingest.knowledge.structure` reads), or the
+    reason by which its triples are dropped.
+
+    >>> [kinds_of_predicates(Profile())(f"http://example.org/{name}") for name in ("name", "hasTitle", "last_name", "city")]
+    [('own label', 1), ('own label', 3), ('family name', 0), ('claim', 0)]
     """
     known: dict[str, tuple[str, int]] = {}
     lists: Sequence[tuple[str, tuple[str, ...]]] = (
@@ -269,16 +297,33 @@ def kinds_of_predicates(profile: Profile) -> Callable[[str], tuple[str, int]]:
     for kind, predicates in lists:
         known |= {predicate: (kind, place) for place, predicate in enumerate(predicates, 1)}
     known |= dict.fromkeys(STRUCTURE, ("structure", 0))
+    own = {name: ("own label", place) for place, names in enumerate(OWN_NAMES, 1) for name in names}
+    own |= dict.fromkeys(_OWN_GIVEN, ("given name", 0)) | dict.fromkeys(_OWN_FAMILY, ("family name", 0))
+    given = {one if ":" in one else _last_part(one) for one in profile.named_by}
 
     def kind_of(predicate: str) -> tuple[str, int]:
+        last = _last_part(predicate)
+        if predicate in given or last in given:
+            return "label", 0
         found = known.get(predicate)
         if found is not None:
             return found
+        if last in own and not predicate.startswith((*PREFIXES.values(), _SCHEMA)):
+            return own[last]
         if not profile.axioms and (predicate.startswith(PREFIXES["owl"]) or predicate == IS_DEFINED_BY):
             return "OWL axiom", 0
         return ("SHACL shape", 0) if not profile.axioms and predicate.startswith(PREFIXES["sh"]) else ("claim", 0)
 
     return kind_of
+
+
+def _last_part(iri: str) -> str:
+    """Return the last part of a predicate's IRI without what its writers may choose.
+
+    >>> _last_part("http://example.org/x#hasFull_Name")
+    'fullname'
+    """
+    return re.sub(r"[\W_]|^has(?=[A-Z_])", "", re.split(r"[#/:]", iri)[-1]).casefold()
 
 
 def class_reason(class_: str, profile: Profile) -> str | None:

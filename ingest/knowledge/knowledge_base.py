@@ -31,7 +31,7 @@ from refactx.fact import counted
 from refactx.index.names import LITERAL_KINDS
 from refactx.ingest.knowledge.joins import STEPS, join_facts
 from refactx.ingest.knowledge.names import KnownNames, name_entities
-from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, shape_graph
+from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, check_named, shape_graph
 from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount
 from refactx.ingest.parsers.parsed import LABEL, SCHEMAS, TITLE
 from refactx.ingest.report import Report
@@ -104,6 +104,8 @@ def join(
     ):
         for table in SCHEMAS:
             database.view_parquet(table, staged / f"{table}.parquet")
+        if known is None:
+            check_named(database, selection.profile)
         properties = known.other_properties() if known is not None and database.has_rows("ids") else ()
         graph = shape_graph(database, selection.profile, properties)
         report = join_tables(database, lines, selection, known=known, step=bar.update, graph=graph)

@@ -23,18 +23,29 @@ The tables made here, of entities that are not Wikidata's:
 * the views `claims` and `terms` of entities with these numbers, in place of the staged ones
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from refactx.entity_ids import FIRST_OTHER, other_number
+from refactx.entity_ids import FIRST_OTHER, is_property, other_number
 from refactx.errors import InputError
-from refactx.fact import clean_part, written_part
+from refactx.fact import clean_part, visible, written_part
 from refactx.ingest import profile as iris
-from refactx.ingest.parsers.parsed import END, FAMILY_NAME, GIVEN_NAME, LABEL, OWN_NAME, START
-from refactx.ingest.profile import Profile, local_name
+from refactx.ingest.parsers.graph import PLACES
+from refactx.ingest.parsers.parsed import (
+    DESCRIPTION,
+    END,
+    FAMILY_NAME,
+    GIVEN_NAME,
+    LABEL,
+    OWN_LABEL,
+    OWN_NAME,
+    START,
+)
+from refactx.ingest.profile import OWN_NAMES, Profile, kinds_of_predicates, local_name
 from refactx.ingest.work import WorkDatabase
 
 _MOST_STEPS = 8
@@ -171,6 +182,37 @@ LEFT JOIN chosen c ON e.entity = c.entity
 WHERE c.label IS NULL AND NOT starts_with(e.id, '_:') AND e.entity NOT IN (SELECT entity FROM path_steps)
     AND e.entity NOT IN (SELECT entity FROM edges)
 """
+# Things without a label of which more is said, and which have one of their own.
+_OWN_LABELLED = f"""
+CREATE OR REPLACE TABLE own_labelled AS SELECT DISTINCT entity
+FROM terms SEMI JOIN (SELECT entity FROM found WHERE NOT starts_with(id, '_:')) USING (entity)
+WHERE kind = {OWN_LABEL} AND rank % {PLACES} = {{place}}
+    AND entity NOT IN (SELECT entity FROM terms WHERE kind = {LABEL}) AND entity NOT IN (SELECT entity FROM own_labels)
+    AND entity IN (
+        SELECT subject FROM claims WHERE property NOT IN (SELECT property FROM own_predicates WHERE place = {{place}})
+        UNION SELECT object FROM claims
+    )
+    AND NOT ({{place}} > 2 AND entity IN (SELECT entity FROM terms WHERE kind IN ({GIVEN_NAME}, {FAMILY_NAME})))
+"""
+_OWN_TEXTS = f"""
+SELECT count(DISTINCT entity), count(DISTINCT text), quantile_disc(length(text), 0.9) FROM terms
+WHERE kind = {OWN_LABEL} AND rank % {PLACES} = {{place}}
+"""
+_OWN_TERMS = f"""
+SELECT entity, o.kind, rank, text FROM terms t JOIN own_labels o USING (entity)
+WHERE t.kind = {OWN_LABEL} AND rank % {PLACES} = o.place
+"""
+_OWN_DESCRIBED = f"""
+INSERT INTO own_labels SELECT entity, {{place}}, {DESCRIPTION} FROM terms
+WHERE kind = {OWN_LABEL} AND rank % {PLACES} = {{place}}
+    AND entity NOT IN (SELECT entity FROM terms WHERE kind = {DESCRIPTION})
+GROUP BY entity HAVING count(*) = 1
+"""
+_OTHER_CLAIMS = """
+SELECT c.* FROM claims c LEFT JOIN own_predicates p USING (property)
+LEFT JOIN (SELECT entity, place, true AS is_term FROM own_labels) l ON l.entity = subject AND l.place = p.place
+WHERE is_term IS NULL OR text IS NULL
+"""
 _EDGES = f"""
 SELECT s.subject AS entity, s.object AS one, e.object AS other FROM claims s JOIN claims e ON s.subject = e.subject
 WHERE s.property = {START} AND e.property = {END}
@@ -218,6 +260,9 @@ SELECT n.entity, CASE WHEN r.name IS NULL THEN n.name
 FROM named n LEFT JOIN renamed r USING (entity)
 """
 _LONGEST_BRACKET = 100
+_LONGEST_NAME = 100
+"""A predicate names things if nine of ten of its texts are no longer."""
+_OWN_LABELS = pa.schema({"entity": pa.int64(), "place": pa.int64(), "kind": pa.uint8()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +299,7 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
     numbers = pa.table({"entity": pa.array(list(known_properties), pa.int64())})
     database.table_of("known_properties", numbers)
     database.table("blanks", _BLANKS)
+    named = _label_by_own(database)
     before = database.number("SELECT count(*) FROM claims")
     axioms = nested = 0
     if database.number(
@@ -289,7 +335,70 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
         f"{FIRST_OTHER} THEN (CASE WHEN number & 1 = 1 THEN 'P' ELSE 'Q' END) || (number >> 1) "
         "ELSE (SELECT any_value(e.id) FROM entities e WHERE e.entity = number) END"
     )
-    return _account(database, before, (axioms, nested), given)
+    shape = _account(database, before, (axioms, nested), given)
+    return replace(shape, notes=(*shape.notes, *named))
+
+
+def _label_by_own(database: WorkDatabase) -> tuple[str, ...]:
+    """Label the things that have no label by predicates of the graph's own (`refactx.ingest.profile.OWN_NAMES`), whose claims
+    are then terms, and their descriptions; return lines for the user.
+
+    A predicate names nothing if half of its texts are the same, as titles of offices are, or if they are longer than names;
+    `description` describes things of which it says one thing.
+    """
+    if not database.number(f"SELECT count(*) FROM terms WHERE kind = {OWN_LABEL}"):
+        return ()
+    database.table_of("own_labels", _OWN_LABELS.empty_table())
+    used: list[str] = []
+    own = _own_predicates(database)
+    numbers = pa.array([number for some in own.values() for number in some], pa.int64())
+    places = pa.array([place for place, some in own.items() for _ in some], pa.int64())
+    database.table_of("own_predicates", pa.table({"property": numbers, "place": places}))
+    for place, predicates in own.items():
+        database.execute(_OWN_LABELLED.format(place=place))
+        things, texts, length = database.rows(_OWN_TEXTS.format(place=place))[0]
+        count = database.number("SELECT count(*) FROM own_labelled")
+        if count and 2 * texts > things and length <= _LONGEST_NAME and place < len(OWN_NAMES):
+            database.execute(f"INSERT INTO own_labels SELECT entity, {place}, {LABEL} FROM own_labelled")
+            used.append(f"{' and '.join(predicates.values())} ({count:,})")
+    if (place := len(OWN_NAMES)) in own:
+        database.execute(_OWN_DESCRIBED.format(place=place))
+    if database.has_rows("own_labels"):
+        database.table("own_terms", _OWN_TERMS)
+        database.table("other_claims", _OTHER_CLAIMS)
+        database.view("claims", "SELECT * FROM other_claims")
+        database.table("all_terms", "SELECT * FROM terms UNION ALL SELECT * FROM own_terms")
+        database.view("terms", "SELECT * FROM all_terms")
+    return (f"things without a label are named by {', then '.join(used)}",) if used else ()
+
+
+def check_named(database: WorkDatabase, profile: Profile | None) -> None:
+    """Raise InputError if a profile has predicates of names that the user gave, and no text is by one of them."""
+    if profile is None or not profile.named_by:
+        return
+    if database.number(f"SELECT count(*) FROM terms WHERE kind = {LABEL} AND rank < {PLACES}"):
+        return
+    texts = "SELECT property, count(*) AS uses FROM claims WHERE text IS NOT NULL GROUP BY property"
+    found = database.rows(
+        f"SELECT id FROM ids JOIN ({texts}) ON property = entity GROUP BY id ORDER BY max(uses) DESC, id LIMIT 9"
+    )
+    there = ", ".join(visible(id_[:100]) for (id_,) in found)
+    raise InputError(
+        f"no triple has the predicate {', '.join(profile.named_by)} (--subject) with a text: "
+        f"{f'those with texts are {there}' if found else 'none has a text'}"
+    )
+
+
+def _own_predicates(database: WorkDatabase) -> dict[int, dict[int, str]]:
+    """Return the predicates of a graph's own that may name its things, by their places in `OWN_NAMES`: numbers and IRIs."""
+    kind_of, found = kinds_of_predicates(Profile()), dict[int, dict[int, str]]()
+    for number, id_ in database.rows(
+        "SELECT entity, id FROM found WHERE entity IN (SELECT DISTINCT property FROM claims WHERE text IS NOT NULL)"
+    ):
+        kind, place = kind_of(id_) if re.match(r"[A-Za-z][\w+.-]*:\S", id_) else ("", 0)
+        if kind == "own label":
+            found.setdefault(place, {})[number] = id_
+    return dict(sorted(found.items()))
 
 
 def _shape(database: WorkDatabase, keep: bool) -> tuple[int, int]:
@@ -389,7 +498,10 @@ def complete_labels(database: WorkDatabase) -> None:
     missing = database.rows(_UNLABELLED)
     own = dict(database.rows(f"SELECT entity, min(text) FROM terms WHERE kind = {OWN_NAME} GROUP BY entity"))
     own |= dict(database.rows(_PERSONS))
-    texts = ((entity, (own.get(entity, ""), local_name(id_).removeprefix("_"), id_)) for entity, id_ in missing)
+    texts = (
+        (entity, (own.get(entity, ""), local_name(id_, of_thing=not is_property(entity)).removeprefix("_"), id_))
+        for entity, id_ in missing
+    )
     labels = [(entity, next(filter(None, map(written_part, some)), "")) for entity, some in texts]
     _add_labels(database, labels)
     _add_labels(database, [(entity, path_label(steps)) for entity, steps in database.rows(_PATH_LABELS)])
@@ -422,8 +534,8 @@ def distinguish_names(
 ) -> int:
     """Give those of the table `named` that share a name what distinguishes them in brackets; return how many.
 
-    It is the description, else the type, else the local name of the IRI, else the whole IRI: the first in which no two
-    of them agree. `by_label`: the rule of these names.
+    It is the description, else the type, else the local name of the IRI, in words or as it is, else what stands before it,
+    else the whole IRI: the first in which no two of them agree. `by_label`: the rule of these names.
     """
     contested = _CONTESTED.format(first=FIRST_OTHER, by_label=by_label, reserved=reserved, alias=alias)
     database.table("contested", contested)
@@ -434,8 +546,7 @@ def distinguish_names(
         return 0
     groups: dict[str, list[tuple[int, list[str]]]] = {}
     for entity, name, description, type_, id_ in rows:
-        local = "" if id_.startswith("_:") else local_name(id_)
-        short = [one for one in (description, type_, local) if one and len(one) <= _LONGEST_BRACKET]
+        short = [one for one in (description, type_, *_parts(id_, entity)) if one and len(one) <= _LONGEST_BRACKET]
         groups.setdefault(name, []).append((entity, [*(one for one in short if one != name), clean_part(id_)]))
     chosen: list[tuple[int, str, bool]] = []
     for group in groups.values():
@@ -447,6 +558,23 @@ def distinguish_names(
     database.table("named", _RENAMED.format(limit=limit))
     database.drop("renamed")
     return len(chosen)
+
+
+def _parts(id_: str, entity: int) -> list[str]:
+    """Return the texts in an IRI that may tell its entity from others of its name.
+
+    >>> _parts("http://example.org/shop#unit_price", 85), _parts("urn:x", 84)
+    (['unit price', 'unit_price', 'shop'], ['x', 'x', 'urn'])
+    """
+    if id_.startswith("_:"):
+        return []
+    last = re.split(r"[#/:]", id_)[-1]
+    before = re.match(r"[A-Za-z][\w+.-]*:(?://)?(?:[^/#]*/)*?([^/#:]*)[/#]$", id_.removesuffix(last))
+    return [
+        local_name(id_, of_thing=not is_property(entity)),
+        clean_part(last),
+        clean_part(before[1] if before else ""),
+    ]
 
 
 def _brackets(group: list[tuple[int, list[str]]]) -> list[tuple[int, str, bool]]:

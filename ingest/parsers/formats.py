@@ -55,7 +55,7 @@ from refactx.ingest.parsers.records import parse_json, parse_labels
 from refactx.ingest.parsers.table_names import declares_keys, settle_names, with_names
 from refactx.ingest.parsers.tables import SEPARATOR, read_header
 from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props
-from refactx.ingest.profile import in_words, recognise_profile
+from refactx.ingest.profile import RDF, in_words, recognise_profile
 from refactx.ingest.report import REPORTED_FAULTS
 from refactx.ingest.selection import DEFAULT_SELECTION, Selection, TableOptions
 from refactx.ingest.sources import BYTE_ORDER_MARK, BatchSource, Format, Inputs, Source
@@ -416,15 +416,14 @@ def recognised(inputs: Inputs, selection: Selection, index: str | None) -> Selec
         tables = settle_names(inputs.sources, selection.tables, tables)
         selection = replace(selection, tables=tables)
     selection = selection if index is None else with_row_names(inputs.sources, selection, index)
-    if selection.profile is not None:
+    given = (one for one in inputs.sources if not one.is_labels)
+    of_rdf = next(((one, form) for one in given if (form := format_of(one, selection.tables)) in RDF_KINDS), None)
+    if of_rdf is None:
         return selection
-    for source in inputs.sources:
-        if source.is_labels:
-            continue
-        form = format_of(source, selection.tables)
-        if form in RDF_KINDS:
-            return replace(selection, profile=recognise_profile(first_triples(source, form)))
-    return selection
+    profile = selection.profile or recognise_profile(first_triples(*of_rdf))
+    if selection.tables.subjects and profile.name == RDF:
+        profile = replace(profile, named_by=selection.tables.subjects)
+    return replace(selection, profile=profile)
 
 
 def published_quads(paths: Sequence[Path], base: str | None = None) -> Iterator[pyoxigraph.Quad]:

@@ -24,13 +24,14 @@ from refactx.ingest.parsers.parsed import (
     GIVEN_NAME,
     LABEL,
     OTHER_NAME,
+    OWN_LABEL,
     SCHEMAS,
     IdNumbers,
     Parsed,
     claims_of,
     clean_texts,
 )
-from refactx.ingest.parsers.values import format_literal, language_rank, value_kind
+from refactx.ingest.parsers.values import STRING, format_literal, language_rank, value_kind
 from refactx.ingest.parsers.wikidata import parse_block
 from refactx.ingest.profile import RDF, TYPE, WIKIDATA, WIKIDATA_BASE, Profile, class_reason, kinds_of_predicates
 from refactx.ingest.selection import Selection
@@ -43,9 +44,12 @@ _TERMS = {
     "other name": OTHER_NAME,
     "given name": GIVEN_NAME,
     "family name": FAMILY_NAME,
+    "own label": OWN_LABEL,
 }
+_ALSO_FACTS = ("given name", "family name", "own label")
+"""The kinds of texts that are facts too."""
 _TERM = "triple term"
-_PLACES = 16
+PLACES = 16
 """More than the predicates of labels: a better language comes before a better predicate."""
 _WORST_RANK = 255
 _TEXT = pa.large_string()
@@ -137,7 +141,7 @@ class _GraphRows:
         is_literal, codes = triples.suffix >= 0, triples.predicate
         has_terms = np.array([kind in _TERMS for kind in names], np.bool_)[codes]
         is_claim = np.array([kind in ("claim", "structure") for kind in names], np.bool_)[codes]
-        is_fact = np.array([kind in ("claim", "structure", "given name", "family name") for kind in names], np.bool_)
+        is_fact = np.array([kind in ("claim", "structure", *_ALSO_FACTS) for kind in names], np.bool_)
         for code in np.flatnonzero(~np.array([kind in _TERMS or kind in ("claim", "structure") for kind in names])):
             self._dropped[names[code]] += int(np.count_nonzero(codes == code))
         self._add_nodes(triples.take(np.flatnonzero((is_claim | has_terms) & ~is_literal)))
@@ -203,9 +207,13 @@ class _GraphRows:
             for one, (tag, _) in zip(found, triples.suffixes, strict=True)
         ]
         rank = np.array(ranks, np.int64)[triples.suffix]
-        is_name = np.array([name in ("given name", "family name") for name in names], np.bool_)[triples.predicate]
+        is_name = np.array([name in _ALSO_FACTS for name in names], np.bool_)[triples.predicate]
         self._dropped["other language"] += int(np.count_nonzero((rank < 0) & ~is_name))
-        rank = np.where(rank < 0, rank, rank * _PLACES + np.array(places)[triples.predicate])
+        place = np.array(places)[triples.predicate]  # 0: what the user gave, which is better than all others
+        given = np.minimum(rank, PLACES - 1)
+        rank = np.where(rank < 0, rank, np.where(place == 0, given, (rank + 1) * PLACES + place))
+        is_text = np.array([type_ in (None, STRING) for _, type_ in triples.suffixes], np.bool_)[triples.suffix]
+        rank = np.where(is_text | ~np.array([name == "own label" for name in names])[triples.predicate], rank, -1)
         unwanted = np.array([name == "other name" and not self._selection.aliases for name in names], np.bool_)
         self._dropped["alias"] += int(np.count_nonzero(unwanted[triples.predicate] & (rank >= 0)))
         kept = np.flatnonzero((rank >= 0) & ~unwanted[triples.predicate])

@@ -10,7 +10,7 @@ from refactx.fact import clean_part, written_part
 from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, Parsed, utf8_blocks
 from refactx.ingest.parsers.records import EntityRows, add_edge, edge_id, edge_label
-from refactx.ingest.profile import TYPE
+from refactx.ingest.profile import TYPE, name_of_id
 from refactx.ingest.selection import Selection
 from refactx.ingest.sources import Source
 
@@ -101,7 +101,7 @@ class _GraphReader:
         if not id_:
             statements.dropped["no subject"] += 1
             return
-        entity = statements.entity(id_, id_)
+        entity = statements.entity(id_, name_of_id(id_))
         folded = {name.casefold(): name for name in data}
         names = (*options.subjects, *("name", "title", "label"))
         subject = next((folded[name.casefold()] for name in names if name.casefold() in folded), None)
@@ -129,7 +129,7 @@ class _GraphReader:
             statements.dropped["edge without two ends"] += 1
             return
         type_ = self._type(element, data, _LABEL_KEYS[2:]) or "edge"
-        one, other = (statements.entity(id_, id_) for id_ in ends)
+        one, other = (statements.entity(id_, name_of_id(id_)) for id_ in ends)
         values = [(name, text) for name, text in data.items() if name]
         add_edge(
             statements, (one, other), type_, values, element.get("id") or edge_id((ends[0], ends[1]), type_, values)

@@ -51,10 +51,11 @@ SCHEMAS: dict[str, pa.Schema] = {
     "ready": pa.schema({"subject": _TEXT, "predicate": _TEXT, "object": _TEXT}),
     "ids": pa.schema({"entity": pa.int64(), "id": _TEXT}),
 }
-LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION, OTHER_NAME, GIVEN_NAME, FAMILY_NAME, OWN_NAME = range(8)
+LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION, OTHER_NAME, GIVEN_NAME, FAMILY_NAME, OWN_NAME, OWN_LABEL = range(9)
 """The values of `terms.kind`; short descriptions come from English Wikipedia (`refactx.ingest.parsers.wikipedia`). The
-names of a person make a label if there is none, and so does OWN_NAME, what an id or a column alone is read as: it has no
-line of its own. Of an edge (`START`, `END`) it is what follows the labels of its ends."""
+names of a person make a label if there is none, and so do OWN_LABEL, by a predicate of a graph's own, and OWN_NAME, what an
+id or a column alone is read as: these have no line of their own. Of an edge (`START`, `END`) OWN_NAME is what follows the
+labels of its ends."""
 START, END = (other_number(id_) + 1 for id_ in (":START_ID", ":END_ID"))
 """The properties that lead from an edge of a graph of properties, which has some of its own, to its two ends."""
 INVALID = "\ufdd0"

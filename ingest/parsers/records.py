@@ -54,7 +54,7 @@ from refactx.ingest.parsers.parsed import (
     without_invalid,
 )
 from refactx.ingest.parsers.values import kind_of_text
-from refactx.ingest.profile import ROW_OF, TYPE, in_words, local_name, predicate_label
+from refactx.ingest.profile import ROW_OF, TYPE, in_words, local_name, name_of_id, predicate_label
 from refactx.ingest.selection import Selection, TableOptions
 from refactx.ingest.sources import Source
 
@@ -140,7 +140,9 @@ def edges_of_columns(texts: list[pa.Array], row_number: Callable[[int], int]) ->
     numbers = IdNumbers()
     subject, predicate, object_ = (numbers.of(pa.chunked_array(facts[name]).combine_chunks()) for name in COLUMNS)
     result.tables["claims"] = claims_of(subject, predicate, object_)
-    own = {text: text for name in ("subject", "object") for text in facts[name].unique().to_pylist()}
+    own: dict[str, str | None] = {
+        text: name_of_id(text) for name in ("subject", "object") for text in facts[name].unique().to_pylist()
+    }
     own |= {text: predicate_label(text) for text in facts["predicate"].unique().to_pylist() if text not in own}
     names = [(other_number(id_), name) for id_, name in own.items() if name and not re.match(r"https?://\S+$", id_)]
     result.tables["terms"] = terms_of(
@@ -401,7 +403,9 @@ def edges_of_plan(plan: EdgePlan, texts: list[pa.Array], row_number: Callable[[i
         ]
         type_ = (row[plan.type] if plan.type is not None else "") or plan.default_type
         ends = zip((one, other), plan.ends, strict=True)
-        numbers = [other_number(id_) if plan.of_rows else statements.entity(id_, row[at]) for id_, at in ends]
+        numbers = [
+            other_number(id_) if plan.of_rows else statements.entity(id_, name_of_id(row[at])) for id_, at in ends
+        ]
         id_ = row[plan.id] if plan.id is not None else ""
         id_ = id_ or edge_id((one, other), type_, () if plan.one_a_pair else values)
         add_edge(statements, (numbers[0], numbers[1]), type_, values, id_)

@@ -11,7 +11,7 @@ VALUE_KINDS = LITERAL_KINDS
 """The kinds of literals; the staged claims have their places in this tuple."""
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
-_STRING = _XSD + "string"
+STRING = _XSD + "string"
 DATES = frozenset(_XSD + name for name in ("dateTime", "date", "dateTimeStamp"))
 DECIMALS = frozenset((_XSD + "decimal", _XSD + "integer", _XSD + "long", _XSD + "int", _XSD + "nonNegativeInteger"))
 _FLOATS = frozenset((_XSD + "double", _XSD + "float"))
@@ -71,7 +71,7 @@ def value_kind(language: str | None, datatype: str | None) -> int:
     'literal'
     """
     kind = "literal"
-    if language is not None or datatype is None or datatype == _STRING:
+    if language is not None or datatype is None or datatype == STRING:
         kind = "text"
     elif datatype in DATES or datatype in _YEARS:
         kind = "time"
@@ -104,7 +104,7 @@ def format_literal(text: str, datatype: str | None, *, known_only: bool = True) 
     >>> format_literal("Point(13.38 52.51)", "http://www.opengis.net/ont/geosparql#wktLiteral")
     '52.51°N, 13.38°E'
     """
-    if datatype is None or datatype == _STRING or datatype in _VERBATIM:
+    if datatype is None or datatype == STRING or datatype in _VERBATIM:
         return text
     if datatype in DECIMALS:
         return format_decimal(text) or format_double(text)  # data has decimals such as 2.65e+09, which XSD forbids

@@ -18,7 +18,7 @@ from support.ingest.quiet import QUIET
 from refactx.errors import InputError
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.profile import PREFIXES, local_name, read_profile
-from refactx.ingest.selection import Selection, properties_of
+from refactx.ingest.selection import Selection, TableOptions, properties_of
 
 Fact = tuple[str, str, str]
 EX = "http://example.org/acme#"
@@ -124,8 +124,8 @@ def test_lists_within_lists_are_facts(tmp_path: Path, value: object) -> None:
     ],
 )
 def test_members_of_lists_that_are_not_followed_are_counted(tmp_path: Path, lines: list[str]) -> None:
-    base = built(tmp_path, graph(*lines, ":route :name 'R1' ."))
-    assert facts_of(base) == {("route", "name", "R1")}
+    base = built(tmp_path, graph(*lines, ":route :number 'R1' ."))
+    assert facts_of(base) == {("route", "number", "R1")}
     assert base.report.dropped["nested list"]
 
 
@@ -339,6 +339,71 @@ def test_names_of_iris_are_their_last_parts_in_words() -> None:
         "1+1": "1+1", "is_partOf": "is part of", "New_DeLorean": "New DeLorean",
     }  # fmt: skip
     assert {end: local_name(f"http://e.org/{end}") for end in ends} == ends
+
+
+def test_things_keep_the_capitals_of_their_names_and_predicates_do_not(tmp_path: Path) -> None:
+    base = built(tmp_path, graph(":Charles_de_Gaulle :is_partOf :iPhone_SE, :annLee, <http://e.org/Formula+1> ."))
+    assert facts_of(base) == {("Charles de Gaulle", "is part of", one) for one in ("iPhone SE", "ann lee", "Formula 1")}
+
+
+def test_things_without_a_label_are_named_by_predicates_of_the_graph(tmp_path: Path) -> None:
+    """The best predicate that a thing has, in the best language; a title that half of the things share names none."""
+    text = graph(
+        ":a1 :desc 'Bern Belp Airport' ; :description 'small' ; :code 'BRN' ; :routeTo :a2, :b .",
+        ":a2 :desc 'Zurich Airport' ; :code 'ZRH' .",
+        ":p1 :hasName 'Anna'@en, 'Ana'@es ; :title 'CEO' ; :knows :p2, :p3 .",
+        ":p2 :first_name 'Bo' ; :last_name 'Lee' ; :title 'Agent' ; :knows :p1 .",
+        ":p3 rdfs:label 'Cy' ; :name 'C.' ; :title 'Agent' ; :knows :p4 .",
+        ":p4 :title 'Agent' ; :knows [ :name 'no thing' ] .",
+    )
+    base = built(tmp_path, text)
+    assert facts_of(base) == {
+        ("Bern Belp Airport", "code", "BRN"), ("Bern Belp Airport", "description", "small"),
+        ("Bern Belp Airport", "route to", "Zurich Airport"), ("Bern Belp Airport", "route to", "b"),
+        ("Zurich Airport", "code", "ZRH"), ("Anna", "title", "CEO"), ("Anna", "knows", "Bo Lee"), ("Anna", "knows", "Cy"),
+        ("Bo Lee", "first name", "Bo"), ("Bo Lee", "last name", "Lee"), ("Bo Lee", "title", "Agent"),
+        ("Bo Lee", "knows", "Anna"), ("Cy", "name", "C."), ("Cy", "title", "Agent"), ("Cy", "knows", "p4"),
+        ("p4", "title", "Agent"), ("p4", "knows: name", "no thing"),
+    }  # fmt: skip
+    assert base.report.notes == (
+        f"things without a label are named by {EX}hasName and {EX}name (1), then {EX}desc (2)",
+    )
+
+
+@pytest.mark.parametrize("given", ["code", f"{EX}code"])
+def test_the_user_may_say_which_predicate_names_things(tmp_path: Path, given: str) -> None:
+    text = graph(":a :code 'BRN' ; rdfs:label 'Bern'@en ; :near :b .", ":b rdfs:label 'Belp' .")
+    base = built(tmp_path, text, tables=TableOptions(subjects=(given,)))
+    assert facts_of(base) == {("BRN", "near", "Belp")}
+    assert base.report.selection["profile"]["named_by"] == (given,)
+    with pytest.raises(InputError, match=rf"predicate size \(--subject\) .* with texts are {EX}code$"):
+        built(tmp_path / "other", text, tables=TableOptions(subjects=("size",)))
+
+
+def test_names_that_things_share_have_the_shortest_part_of_their_iris_in_brackets(tmp_path: Path) -> None:
+    text = graph(
+        ":a :first_name 'A' ; :firstName 'B' ; :description 'one', 'two' ; :p <http://e.org/one/x> .",
+        "<http://e.org/two/x> :p :a .",
+    )
+    assert {predicate for _, predicate, _ in facts_of(built(tmp_path, text))} == {
+        "first name (first_name)", "first name (firstName)", "description (acme)", "p",
+    }  # fmt: skip
+    assert {"x (one)", "x (two)"} <= set(ids_of(built(tmp_path / "other", text)))
+
+
+def test_classes_of_rdf_schema_are_read_as_those_of_owl(tmp_path: Path) -> None:
+    """Also the definition of a class that stands straight on it."""
+    lines = (
+        ":Wine a {} ; owl:intersectionOf ( :Drink [ owl:onProperty :madeFrom ; owl:someValuesFrom :Grape ] ) .",
+        ":madeFrom a {} ; rdfs:label 'made of' . :w a :Wine .",
+    )
+    owl, rdf = (
+        facts_of(built(tmp_path / kind[:3], graph(lines[0].format(kind), lines[1].format(property_))))
+        for kind, property_ in (("owl:Class", "owl:ObjectProperty"), ("rdfs:Class", "rdf:Property"))
+    )
+    assert owl == rdf == {
+        ("Wine", "subclass of", "Drink"), ("Wine", "made of", "Grape"), ("w", "instance of", "Wine"),
+    }  # fmt: skip
 
 
 # --- A twin of one's own: few things, in all combinations.
