@@ -20,7 +20,9 @@ The inverse of a property is named by the first of these that exists (examples: 
 The `predicate` of an inverse is another property. If the inverse has a name of its own instead, `predicate` is the
 negative number of the property, and `label_item` the item whose label gave the name, if one did.
 
-Facts whose object is a hub by their predicate, here or in the index (`known_hubs`), have no inverse facts.
+Facts whose object is a hub by their predicate, here or in the index (`known_hubs`), have no inverse facts. The classes of a
+graph that is not Wikidata's (`rdf:type`) and tables (`row_of`) are no hubs: what can be asked of them ranges over their
+members, which are 1% of an index with 3,500 of one class.
 
 A change of an index keeps the index's inverses, whatever the sources or given names of the change say: the inverse
 facts of a property keep the property they belong to (`Report.inverse_properties`), or else the name that they have.
@@ -34,8 +36,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from refactx.english import inverse_of
+from refactx.entity_ids import other_number
 from refactx.errors import InputError
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS, clean_part, counted, written_part
+from refactx.ingest.profile import ROW_OF, TYPE
 from refactx.ingest.selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection, is_property, read_text
 from refactx.ingest.work import Tables
 from refactx.paths import read_toml
@@ -70,7 +74,7 @@ FROM known_hubs k JOIN named o ON k.object = o.name JOIN named p ON k.predicate 
     "hubs": """
 SELECT property, object, subjects, is_known
 FROM (SELECT property, object, count(*) AS subjects FROM pairs GROUP BY ALL) LEFT JOIN index_hubs USING (property, object)
-WHERE subjects > {limit} OR is_known
+WHERE (subjects > {limit} AND property NOT IN ({of_classes})) OR is_known
 """,
     "hub_predicates": """
 SELECT DISTINCT predicate AS entity, name FROM hubs JOIN inverses USING (property) JOIN named n ON predicate = n.entity
@@ -103,6 +107,13 @@ UNION SELECT object, predicate, name FROM ready_hubs WHERE is_known IS NULL
 """,
 }
 STEPS = len(_CLAIMS)
+_OF_CLASSES = f"{other_number(TYPE) + 1}, {other_number(ROW_OF) + 1}"
+_LARGEST = """
+SELECT name, label, subjects FROM (
+    SELECT o.name, p.name AS label, subjects FROM hubs h JOIN named o ON h.object = o.entity JOIN named p ON property = p.entity
+    UNION ALL SELECT object, predicate, subjects FROM ready_hubs
+) ORDER BY subjects DESC, name, label LIMIT 1
+"""
 _OBJECTS = """
 SELECT predicate, count(*) AS objects, count(s.subject) AS entities
 FROM (SELECT DISTINCT predicate, object FROM ready) r LEFT JOIN (SELECT DISTINCT subject FROM ready) s ON object = s.subject
@@ -254,7 +265,7 @@ def invert_claims(database: Tables, selection: Selection, step: Callable[[], obj
     by_rule, refused = _ready_inverses(database, selection)
     database.table_of("given", _table(_GIVEN, [*given, *by_rule.items()]))
     for name, query in _CLAIMS.items():
-        database.table(name, query.format(limit=selection.inverse_limit))
+        database.table(name, query.format(limit=selection.inverse_limit, of_classes=_OF_CLASSES))
         step()
     for name, query in _READY.items():
         database.table(name, query.format(limit=selection.inverse_limit))
@@ -262,6 +273,7 @@ def invert_claims(database: Tables, selection: Selection, step: Callable[[], obj
     pairs = count("SELECT count(*) FROM pairs") + count("SELECT count(*) FROM ready_pairs")
     hubs = count("SELECT sum(subjects) FROM hubs") + count("SELECT sum(subjects) FROM ready_hubs")
     notes = _not_invertible(database, pairs, [property_ for property_, _ in given], by_rule, refused)
+    notes += _of_hubs(database, selection.inverse_limit)
     database.drop("pairs", "ready_pairs", "given")
     return InverseCounts(pairs, hubs, notes, {**by_rule, **{predicate: "" for predicate, *_ in refused}})
 
@@ -315,6 +327,19 @@ def _not_invertible(
             f"in lines such as {example}"
         )
     return tuple(notes)
+
+
+def _of_hubs(database: Tables, limit: int) -> tuple[str, ...]:
+    """Return a line for the user that says what hubs are and what follows; nothing if there are none."""
+    hubs = database.number("SELECT (SELECT count(*) FROM hubs) + (SELECT count(*) FROM ready_hubs)")
+    if not hubs:
+        return ()
+    name, label, subjects = database.rows(_LARGEST)[0]
+    has = "object has" if hubs == 1 else "objects have"
+    return (
+        f"--inverse-limit: {hubs:,} {has} more than {limit:,} claims of one predicate (hubs), such as {name:.60} ({label:.60}: "
+        f"{subjects:,}): these claims are counted, and have no inverse facts",
+    )
 
 
 def _some(names: Sequence[str]) -> str:

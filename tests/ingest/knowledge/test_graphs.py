@@ -406,6 +406,24 @@ def test_classes_of_rdf_schema_are_read_as_those_of_owl(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_class_has_its_members_whatever_their_number_and_a_hub_is_told(tmp_path: Path) -> None:
+    lines = [f":a{at} a :Airport ; :country :Chile ." for at in range(3)]
+    base = built(tmp_path, graph(*lines), inverse=True, inverse_limit=2)
+    members = {("Airport", "has instance", f"a{at}") for at in range(3)}
+    assert {fact for fact in facts_of(base) if fact[0][0] != "a"} == members
+    assert base.report.not_inverted["hub"] == 3
+    assert base.report.notes == (
+        "--inverse-limit: 1 object has more than 2 claims of one predicate (hubs), such as Chile (country: 3): these claims "
+        "are counted, and have no inverse facts",
+    )
+    rows = "name,country\n" + "".join(f"a{at},Chile\n" for at in range(3))
+    options = TableOptions(subjects=("name",), rows_of=("airports",))
+    base = built(tmp_path / "table", rows, "airports.csv", inverse=True, inverse_limit=2, tables=options)
+    assert {fact for fact in facts_of(base) if fact[1] == "has row"} == {
+        ("airports", "has row", one) for *_, one in members
+    }
+
+
 # --- A twin of one's own: few things, in all combinations.
 
 NODES = [NamedNode(EX + name) for name in ("a", "b", "c", "oneThing")] + [BlankNode(name) for name in ("x", "y")]
