@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from refactx.errors import InputError
 from refactx.fact import clean_part, visible
-from refactx.ingest.parsers.parsed import COLUMNS, Parsed, RowParser, clean_parts, facts_of_columns
+from refactx.ingest.parsers.parsed import COLUMNS, Parsed, RowParser, clean_parts, facts_of_columns, null_as_empty
 from refactx.ingest.parsers.records import (
     EdgePlan,
     Plan,
@@ -26,13 +26,17 @@ from refactx.ingest.parsers.records import (
     rows_of_plan,
 )
 from refactx.ingest.parsers.tables import BETWEEN, Header, check_type, read_header, read_rows
-from refactx.ingest.profile import predicate_label
+from refactx.ingest.profile import in_words, predicate_label
 from refactx.ingest.selection import Selection, TableOptions
 from refactx.ingest.sources import Source
 
 _MOST_COLUMNS = 20_000
 """More than a sheet has (16,384). Each takes half a millisecond, and a kilobyte for each block of rows."""
+NODE_NAMES = ("name", "title", "label", "desc")
+"""The properties that name the nodes of a graph of properties, the best first."""
 _GRAPH_COLUMNS = (":id", ":start_id", ":end_id", "~id", "~from", "~to")
+_GIVEN_NAMES = ("first name", "given name", "forename", "firstname", "givenname")
+_FAMILY_NAMES = ("last name", "family name", "surname", "lastname", "familyname")
 _NAMING = (r"(name|label|title)$", r".*\b(name|label|title)$", r".*(name|label|title)")
 
 
@@ -125,6 +129,31 @@ def column_of(given: Sequence[str], table: str, names: Sequence[str]) -> int | N
     return None
 
 
+def person_columns(names: Sequence[str]) -> tuple[int, ...]:
+    """Return the places of the columns that have a given name and a family name; nothing unless there are both.
+
+    >>> person_columns(["id", "LastName", "first_name"]), person_columns(["id", "last name"])
+    ((2, 1), ())
+    """
+    words = [in_words(name).lower() for name in names]
+    pair = (next((at for at, one in enumerate(words) if one in some), None) for some in (_GIVEN_NAMES, _FAMILY_NAMES))
+    found = tuple(at for at in pair if at is not None)
+    return found if len(found) == 2 else ()
+
+
+def with_persons(sources: Iterable[Source], options: TableOptions) -> TableOptions:
+    """Return the options with both columns of a person's name as the name of rows, where one of them is given."""
+    subjects, notes = list[str](), list[tuple[str, str]]()
+    for source in sources:
+        names = read_header(source, options, wanted_columns(options)).names
+        pair = person_columns(names)
+        if column_of(options.subjects, source.table, names) in pair:
+            given, family = (names[at] for at in pair)
+            subjects.append(f"{source.table}.{given}+{family}")
+            notes.append((source.table, f"its rows are named by columns {given} and {family} together"))
+    return replace(options, subjects=(*subjects, *options.subjects), notes=(*notes, *options.notes))
+
+
 def of_tables(sources: Sequence[Source], options: TableOptions, *, may_be_others: bool) -> TableOptions:
     """Return the options in which a column that some of several tables have is that of those, as `TABLE.COLUMN`.
 
@@ -200,7 +229,7 @@ def _no_column(source: Source, header: Header, missing: Sequence[str], options: 
 
 def _proposed_subject(source: Source, header: Header) -> tuple[str, str]:
     """Return a column that can name the rows, and why it can, both "" for none: in the first rows no cell of it is empty, and
-    all differ. One that is called a name comes first, then one of text."""
+    all differ. One that is called a name comes first, then one of text. Before all comes a person's name in two columns."""
     columns: list[list[str]] = []
     with suppress(InputError):  # what is refused is the header
         first = next(clean_columns(source, header, range(len(header.names))), [])
@@ -210,6 +239,8 @@ def _proposed_subject(source: Source, header: Header) -> tuple[str, str]:
         if name and all(cells) and len(set(cells)) == len(cells):
             called = (at for at, one in enumerate(_NAMING) if re.match(one, name.replace("_", " "), re.IGNORECASE))
             found.append((next(called, len(_NAMING) + all(map(str.isdecimal, cells))), name))
+    if pair := person_columns(header.names):
+        return "+".join(header.names[at] for at in pair), " (the given name and the family name)"
     if not found:
         return "", ""
     _, best = min(found, key=lambda one: one[0])
@@ -221,7 +252,7 @@ def clean_columns(source: Source, header: Header, places: Sequence[int]) -> Iter
     found: list[list[pa.Array]] = []
 
     def keep(texts: list[pa.Array], _: object) -> Parsed:
-        found.append([clean_parts(one) for one in texts])
+        found.append([null_as_empty(clean_parts(one)) for one in texts])
         return Parsed(lines=len(texts[0]))
 
     for _ in read_rows(source, header, places, keep, lambda _: None):
@@ -413,7 +444,7 @@ def _graph_form(source: Source, header: Header, selection: Selection) -> TableFo
         )
     if "label" in places:
         lists.setdefault(places["label"], ";")
-    subject = column_of(selection.tables.subjects or ("name", "title", "label"), source.table, names)
+    subject = column_of(selection.tables.subjects or NODE_NAMES, source.table, names)
     plan_of_nodes = Plan(
         predicates=tuple(names),
         subject=subject,

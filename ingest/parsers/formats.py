@@ -26,7 +26,7 @@ import pyoxigraph
 
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
-from refactx.ingest.parsers.columns import column_of, of_tables, parse_table, table_form, wanted_columns
+from refactx.ingest.parsers.columns import column_of, of_tables, parse_table, table_form, wanted_columns, with_persons
 from refactx.ingest.parsers.graph import parse_triples
 from refactx.ingest.parsers.graphml import parse_graphml
 from refactx.ingest.parsers.keys import with_keys
@@ -408,6 +408,7 @@ def recognised(inputs: Inputs, selection: Selection, index: str | None) -> Selec
         kinds = {one: format_of(one, tables) for one in inputs.sources if not one.is_labels}
         rows = [one for one, kind in kinds.items() if kind in ("table", "JSON lines")]
         json = [one for one in rows if kinds[one] == "JSON lines"]
+        tables = with_persons((one for one in rows if one not in json), tables)
         if len({one.table for one in rows}) > 1:  # the reader of a single one says what it lacks
             of_columns = [one for one in rows if one not in json]
             tables = of_tables(of_columns, tables, may_be_others=index is None or bool(json))

@@ -7,6 +7,7 @@ from xml.parsers import expat
 
 from refactx.errors import InputError
 from refactx.fact import clean_part, written_part
+from refactx.ingest.parsers.columns import NODE_NAMES
 from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, Parsed, utf8_blocks
 from refactx.ingest.parsers.records import EntityRows, add_edge, edge_id, edge_label
@@ -103,7 +104,7 @@ class _GraphReader:
             return
         entity = statements.entity(id_, name_of_id(id_))
         folded = {name.casefold(): name for name in data}
-        names = (*options.subjects, *("name", "title", "label"))
+        names = (*options.subjects, *NODE_NAMES)
         subject = next((folded[name.casefold()] for name in names if name.casefold() in folded), None)
         type_ = self._type(element, {name: text for name, text in data.items() if name != subject}, _LABEL_KEYS[:2])
         if subject is not None:

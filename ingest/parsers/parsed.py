@@ -70,6 +70,8 @@ _CHARACTERS = (
 PLAIN_TEXT = f"[{_CHARACTERS}]+(?: [{_CHARACTERS}]+)*"
 """A regular expression (RE2) that matches plain text only."""
 COLUMNS = ("subject", "predicate", "object")
+NULLS = ("NULL", "\\N")
+"""What databases write into cells without a value. (`NA` is none: it is Namibia, too.)"""
 _COLUMN_NOT_UTF8 = "not UTF-8, perhaps Latin-1: write the column as text in UTF-8"
 
 
@@ -332,6 +334,15 @@ def clean_parts(texts: pa.Array) -> pa.Array:
     ['plain', 'a ‹b›', '', '']
     """
     return clean_texts(pc.fill_null(texts, ""), clean_part)
+
+
+def null_as_empty(cells: pa.Array) -> pa.Array:
+    """Return the cells of a column with "" for `NULLS`.
+
+    >>> null_as_empty(pa.array(["NULL", "Null", "\\\\N", "NA"], pa.large_string())).to_pylist()
+    ['', 'Null', '', 'NA']
+    """
+    return pc.if_else(pc.is_in(cells, pa.array(NULLS, cells.type)), "", cells)
 
 
 def cut_parts(parts: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -36,6 +36,7 @@ from refactx.ingest.parsers.parsed import (
     DESCRIPTION,
     END,
     LABEL,
+    NULLS,
     OTHER_NAME,
     OWN_NAME,
     SCHEMAS,
@@ -48,6 +49,7 @@ from refactx.ingest.parsers.parsed import (
     decode_lines,
     facts_of_columns,
     fault,
+    null_as_empty,
     table_of,
     terms_of,
     utf8_blocks,
@@ -184,6 +186,7 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
     result = Parsed(lines=0)
     texts = [clean_parts(column) for column in without_invalid(texts, row_number, result)]
     texts = [whole_numbers(column) if at in plan.whole else column for at, column in enumerate(texts)]
+    texts = [null_as_empty(one) if at in (plan.subject, plan.id) else one for at, one in enumerate(texts)]
     names = texts[plan.subject] if plan.subject is not None else texts[plan.id or 0]
     keys = names if plan.id is None else pc.if_else(pc.equal(texts[plan.id], ""), names, texts[plan.id])
     kept = pc.not_equal(names if plan.needs_name else keys, "")
@@ -287,8 +290,10 @@ class _PlanRows:
         ):
             return
         places, values = _values(column, plan.lists.get(at))
-        filled = pc.not_equal(values, "").to_numpy(zero_copy_only=False)
-        self._result.dropped["empty cell"] += int(np.count_nonzero(~filled))
+        are_null = pc.is_in(values, pa.array(NULLS, values.type)).to_numpy(zero_copy_only=False)
+        filled = pc.not_equal(values, "").to_numpy(zero_copy_only=False) & ~are_null
+        self._result.dropped["NULL cell"] += int(np.count_nonzero(are_null))
+        self._result.dropped["empty cell"] += int(np.count_nonzero(~filled & ~are_null))
         places, values = places[filled], values.filter(pa.array(filled))
         if at in plan.descriptions:
             self.addterms_of(DESCRIPTION, places, values)
@@ -387,7 +392,7 @@ class EdgePlan:
 def edges_of_plan(plan: EdgePlan, texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
     """Return the rows of a table of edges as claims."""
     checked = Parsed(lines=0)
-    columns = [clean_parts(column).to_pylist() for column in without_invalid(texts, row_number, checked)]
+    columns = [null_as_empty(clean_parts(one)).to_pylist() for one in without_invalid(texts, row_number, checked)]
     statements = EntityRows()
     statements.faults = checked.faults
     for row in zip(*columns, strict=True):

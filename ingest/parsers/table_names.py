@@ -9,15 +9,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from refactx.ingest.parsers.columns import column_of, key_column, keys_of, parts_of_key, wanted_columns
+from refactx.ingest.parsers.columns import column_of, key_column, keys_of, parts_of_key, person_columns, wanted_columns
 from refactx.ingest.parsers.records import names_of_thing
 from refactx.ingest.parsers.tables import Header, read_header
 from refactx.ingest.profile import in_words
 from refactx.ingest.selection import TableOptions
 from refactx.ingest.sources import Source
 
-_GIVEN_NAMES = ("first name", "given name", "forename", "firstname", "givenname")
-_FAMILY_NAMES = ("last name", "family name", "surname", "lastname", "familyname")
 _NAMES = (
     r"name|title|label",
     r"{table}(?: ?(?:name|title|label))?",
@@ -123,9 +121,8 @@ def _called_name(table: str, header: Header, options: TableOptions) -> list[int]
         for at, name in enumerate(header.names)
         if name and at not in parts and at not in header.joined
     }
-    given, family = ([at for at, name in own.items() if name in some] for some in (_GIVEN_NAMES, _FAMILY_NAMES))
-    if given and family:
-        return [given[0], family[0]]
+    if pair := person_columns([name if at in own else "" for at, name in enumerate(header.names)]):
+        return list(pair)
     for form in _NAMES:
         called = re.compile(form.format(table=re.escape(names_of_thing(table)[1])))
         if found := [at for at, name in own.items() if called.fullmatch(name)]:

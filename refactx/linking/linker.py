@@ -9,7 +9,7 @@ from typing import Protocol
 from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.index.index import Index
-from refactx.linking.names import alike, fold, in_usual_order, most_like, significant_words
+from refactx.linking.names import alike, fold, in_other_number, in_usual_order, most_like, significant_words
 from refactx.linking.spellings import Spellings
 
 COMPARED = 20
@@ -164,13 +164,13 @@ class Linker:
 
     def namesakes(self, label: str) -> list[str]:
         """Return the other entities that a name may mean: those with it as a label or an alias; or else in any spelling of
-        it; or else with its parts in order, for `Lee, Ann`."""
+        it; or else with its parts in order, for `Lee, Ann`; or else in the singular or plural."""
         return [name for name, _ in self._namesakes(label)]
 
     def _namesakes(self, label: str) -> list[tuple[str, str]]:
         """Return `namesakes`, each with what has the label: `name` or `alias`."""
         found = self._spelt(label)
-        for text in (label, in_usual_order(label)) if not found else ():
+        for text in (label, in_usual_order(label), *in_other_number(label)) if not found else ():
             for spelling in self._spellings.of(text) if not found and text else ():
                 own = {spelling: "name"} if self._facts.predicates(spelling) else {}
                 found = {**own, **self._spelt(spelling), **found}

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 from itertools import filterfalse
 
+from refactx.english import plural
+
 _LIKE = 0.8
 """The least share of letters, as difflib counts them, in which two names or words are alike."""
 _LITTLE_WORDS = frozenset(("the", "and", "for", "der", "die", "das", "von", "van", "les", "des", "del", "los", "las"))
@@ -55,6 +57,20 @@ def in_usual_order(name: str) -> str:
     """
     last, comma, first = name.partition(",")
     return f"{first.strip()} {last.strip()}" if comma and first.strip() and last.strip() else ""
+
+
+def in_other_number(name: str) -> list[str]:
+    """Return an English name in the plural if it is in the singular, or else in the forms that have it as their plural.
+
+    >>> in_other_number("body part"), in_other_number("anchovies"), in_other_number("Paris")
+    (['body parts'], ['anchovy', 'anchovie'], ['Pari'])
+    """
+    if (many := plural(name)) != name:
+        return [many]
+    ones = (
+        f"{name.removesuffix(end)}{one}" for end, one in (("ies", "y"), ("es", ""), ("s", "")) if name.endswith(end)
+    )
+    return [one for one in ones if plural(one) == name]
 
 
 def named_among(name: str, names: Iterable[str]) -> str | None:

@@ -449,3 +449,32 @@ def test_clients_of_a_server_are_told_what_to_do_with_the_file(
     assert says in error.value.for_clients
     assert "--" not in error.value.for_clients
     assert "--" in str(error.value)
+
+
+def test_null_cells_are_no_values_and_are_counted(tmp_path: Path) -> None:
+    """Nor are they keys that do not fit; `NA` is a value."""
+    rows = "id,name,boss_id,region,code\n1,Ann,NULL,NULL,NA\n2,Bob,1,\\N,NULL\n3,NULL,1,x,y\n"
+    keys = ("people.boss_id=people.id",)
+    base = built(tmp_path, {"people.csv": rows}, subjects=("name",), ids=("id",), keys=keys)
+    assert facts_of(base) == {("Ann", "code", "NA"), ("Bob", "boss", "Ann")}
+    assert (base.report.dropped["NULL cell"], base.report.dropped["no subject"]) == (4, 1)
+
+
+@pytest.mark.parametrize("given", ["last_name", "First Name+last_name"])
+def test_a_persons_name_in_two_columns_names_the_row(tmp_path: Path, given: str) -> None:
+    rows = "id,last_name,First Name,title\n1,Lee,Ann,CEO\n2,Lee,Bo,Agent\n"
+    base = built(tmp_path, {"people.csv": rows}, subjects=(given,), ids=("id",))
+    assert {(one, value) for one, predicate, value in facts_of(base) if predicate == "title"} == {
+        ("Ann Lee", "CEO"), ("Bo Lee", "Agent"),
+    }  # fmt: skip
+    told = any(note.endswith("named by columns First Name and last_name together") for note in base.report.notes)
+    assert told == (given == "last_name")
+    with pytest.raises(
+        InputError, match=r"give --subject 'First Name\+last_name' \(the given name and the family name\)"
+    ):
+        built(tmp_path, {"people.csv": rows})
+
+
+def test_nodes_without_a_name_are_named_by_what_describes_them(tmp_path: Path) -> None:
+    rows = "~id,~label,code,desc\n1,airport,BRN,Bern Belp Airport\n"
+    assert ("Bern Belp Airport", "code", "BRN") in facts_of(built(tmp_path, {"nodes.csv": rows}))
