@@ -28,6 +28,7 @@ from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact, LinkedFact, clean_part
 from refactx.index.open import opened
 from refactx.models.loading import check_chat_template
+from refactx.ranking.ranker import Ranker, open_ranker
 from refactx.selection.beams import FactBeams
 from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.mentions import FoldedTokens
@@ -134,11 +135,20 @@ class Channels:
                 facts=facts,
                 words=prompt.words,
                 tokens=FoldedTokens(index.tokenizer.token_bytes),
-                aliases=getattr(index, "property_aliases", {}),
                 end=sorted(ends)[:1],
             )
             texts.append(f"{texts[0]}\n{prompt.queries.strip()}")
         self._examples = [tuple(index.tokenizer.encode(f"{text}\n")) for text in texts]
+
+    @cached_property
+    def ranker(self) -> Ranker:
+        """The ranker of the index, for which the inverse of a predicate has that one's aliases."""
+        aliases: dict[str, Sequence[str]] = dict(getattr(self._index, "property_aliases", {}))
+        if (facts := facts_of(self._index)) is not None:
+            ids = facts.ids(list(aliases))
+            inverse = facts.names(list(ids.values()), inverse=True)
+            aliases = {inverse[ids[name]]: some for name, some in aliases.items() if ids.get(name) in inverse} | aliases
+        return open_ranker(self._prompt.ranker, aliases)
 
     def of(
         self,
@@ -166,6 +176,7 @@ class Channels:
             unknown=prompt.unknown,
             room=room,
             weights=replace(prompt.weights, min_confidence=least),
+            ranker=self.ranker,
             queries=self._queries,
         )
 

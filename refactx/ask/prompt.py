@@ -19,6 +19,7 @@ from refactx.errors import InputError
 from refactx.fact import DESCRIPTIONS, Fact, LinkedFact, clean_part, split_fact, verbalise, written_part
 from refactx.options import check_options, option
 from refactx.paths import read_toml
+from refactx.ranking.ranker import open_ranker
 from refactx.selection.mentions import QueryWords
 from refactx.selection.weights import Weights, load_weights
 
@@ -52,7 +53,8 @@ class Prompt:
     the two; `min_confidence`, how much likelier, in nats, a fact or query has to make the question than none does, for
     the answer not to be `unknown`. For `refactx.selection.queries`: `queries`, queries with questions, written like
     `channel`; `words`, what tells them apart. Without both, questions are answered with facts alone. `weights`: those of the
-    choice of both, but for `min_confidence`.
+    choice of both, but for `min_confidence`; `ranker`: the encoder that tells how near names are to the question in meaning
+    (`refactx.ranking.open_ranker`).
     """
 
     system: str
@@ -66,6 +68,7 @@ class Prompt:
     queries: str = ""
     words: QueryWords | None = None
     weights: Weights = field(default_factory=Weights)
+    ranker: str = ""
 
     @property
     def has_queries(self) -> bool:
@@ -89,12 +92,16 @@ class Prompt:
             turns += [("user", example.question), ("assistant", example.answer)]
         return [{"role": role, "content": text.strip()} for role, text in [*turns, ("user", question)]]
 
-    def weighted(self, path: Path | None) -> "Prompt":
-        """Return the prompt with the weights of a file, as `load_weights` reads it; `min_confidence` too if the file has it."""
+    def weighted(self, path: Path | None, ranker: str | None = None) -> "Prompt":
+        """Return the prompt with a `ranker`, and the weights of a file, as `load_weights` reads it; `min_confidence` too if the
+        file has it."""
+        if ranker is not None:
+            open_ranker(ranker)  # reports at once that there is none
+        prompt = self if ranker is None else replace(self, ranker=ranker)
         if path is None:
-            return self
+            return prompt
         weights = load_weights(path, replace(self.weights, min_confidence=self.min_confidence))
-        return replace(self, weights=weights, min_confidence=weights.min_confidence)
+        return replace(prompt, weights=weights, min_confidence=weights.min_confidence)
 
     def ids(
         self,
@@ -153,7 +160,7 @@ def load_prompt(name: str | Path = "wikidata") -> Prompt:
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the prompt {name} is not valid ({error}): a prompt has the texts system, trigger, marker, unknown, "
-            "channel, asks and queries, a number min_confidence, [[example]] tables with a question and an answer, and "
+            "channel, asks, queries and ranker, a number min_confidence, [[example]] tables with a question and an answer, and "
             "a table [words]"
         ) from error
 
@@ -188,7 +195,7 @@ def _whole(words: dict[str, Any]) -> dict[str, Any]:
 
 def _checked(prompt: Prompt) -> Prompt:
     texts = [prompt.system, prompt.trigger, prompt.marker, prompt.unknown, prompt.channel, prompt.asks]
-    texts += [prompt.queries]
+    texts += [prompt.queries, prompt.ranker]
     texts += [text for example in prompt.examples for text in (example.question, example.answer)]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("one of its values is not a text")

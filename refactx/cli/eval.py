@@ -33,6 +33,7 @@ _OF_ANSWERS = (
     "judge_url",
     "batch_size",
     "weights",
+    "ranker",
     *(one.name for one in fields(Generation)),
 )
 _OF_PACKS = (

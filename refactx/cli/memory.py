@@ -36,7 +36,7 @@ def build(encoder: str, index: str, aliases: bool, device: str, db: str | None, 
     """
     from refactx.index.open import database
     from refactx.progress import progress_bar
-    from refactx.sparql.placeholders.opening import load_encoder
+    from refactx.ranking.encoders import load_encoder
     from refactx.sparql.placeholders.vector_memory import build_memory
 
     loaded = load_encoder(encoder, device)

@@ -110,13 +110,6 @@ DROPPED = click.argument("name", callback=in_database)
 OWN_INDEX = click.option(
     "--index", default="default", show_default=True, metavar="NAME", callback=in_database, help="Name of the index."
 )
-WEIGHTS = click.option(
-    "--weights",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Weights of the choice, as calibrate --save writes.",
-)
-
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -173,6 +166,15 @@ def groups_of(options: type) -> dict[str, tuple[str, ...]]:
 NEW_TOKENS = declared(Generation, "max_new_tokens")
 GENERATION_GROUPS = groups_of(Generation)
 generation_options = declared(Generation)
+WEIGHTS = all_of(
+    click.option(
+        "--weights",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Weights of the choice, as calibrate --save writes.",
+    ),
+    click.option("--ranker", metavar="NAME", help="Of names by meaning: static, words, e5, minilm, MODEL."),
+)
 
 
 def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:

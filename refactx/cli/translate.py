@@ -120,10 +120,10 @@ class Models:
 
 def open_translator(pack: "Pack", options: TranslatorOptions, models: Models, stack: ExitStack) -> "Translator":
     """Return a translator. Indexes and engines are closed with `stack`. Raises as what it opens does."""
+    from refactx.ranking.encoders import load_encoder
     from refactx.sparql.packs.retrieval import Retriever
     from refactx.sparql.packs.translation import confidence_of
     from refactx.sparql.packs.translator import Bounds, TranslateOptions, Translator
-    from refactx.sparql.placeholders.opening import load_encoder
 
     options.check()
     index = index_opener(stack, options.index, options.db)(None) if options.policy == "from-walk" else None

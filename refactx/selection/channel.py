@@ -7,16 +7,22 @@ are chosen by
 
     log p(question | examples, fact so far)  +  weights * log p(the model's own choice)
 
-the noisy channel (Min et al., arXiv 2108.04106), with one model for all terms. `refactx.selection.ranker` compares the
+the noisy channel (Min et al., arXiv 2108.04106), with one model for all terms. `refactx.selection.chooser` compares the
 candidates, `refactx.selection.query_answers` queries in place of facts, and `refactx.selection.answer_lines` continues the
 text after a fact. Everything written still comes from the tree.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from refactx.engines.engine import IdPath
+from refactx.linking.names import bare_name
+from refactx.ranking.ranker import Ranker
 from refactx.selection.mentions import FoldedTokens, QueryWords
 from refactx.selection.scores import QuestionScore
 from refactx.selection.weights import Weights
@@ -28,14 +34,12 @@ from refactx.walks.language import FactSet
 class QuerySources:
     """What the queries of questions to one index are made of.
 
-    `facts`: what they are answered with; `words`, `tokens`: to find what a question names; `aliases`: other names of
-    predicates, by name; `end`: the ids that end a text.
+    `facts`: what they are answered with; `words`, `tokens`: to find what a question names; `end`: the ids that end a text.
     """
 
     facts: FactSet
     words: QueryWords
     tokens: FoldedTokens
-    aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
     end: Sequence[int] = ()
 
 
@@ -51,10 +55,11 @@ class Channel:
     `marker`: the text that begins the answer; a line after facts begins with it or with another fact. If empty, such lines
     are the model's. `unknown`: the answer if no fact answers the question; if empty, the model writes it. `room`: the most
     ids from the first fact to the end of the text, None if there is no limit: facts end while there is room for the answer.
-    `queries`: what queries that may take the place of facts are made of; None: there are none.
+    `ranker`: tells how near names are to the question in meaning; None: no name is nearer than others. `queries`: what queries
+    that may take the place of facts are made of; None: there are none.
 
     `evidence`: for each chosen fact (its ids up to the end of its property), how much likelier it makes the question, a
-    difference of log-probabilities, with what words of the question count for; `answered`: the queries that the text has.
+    difference of log-probabilities, with what its meaning counts for; `answered`: the queries that the text has.
     """
 
     examples: Sequence[IdPath]
@@ -66,9 +71,22 @@ class Channel:
     unknown: str = ""
     room: int | None = None
     weights: Weights = field(default_factory=Weights)
+    ranker: Ranker | None = None
     queries: QuerySources | None = None
     evidence: dict[IdPath, float] = field(default_factory=dict, init=False)
     answered: list[AnsweredQuery] = field(default_factory=list, init=False)
+
+    def meanings(self, names: Sequence[str], called: Sequence[str] = ()) -> NDArray[np.float64]:
+        """Return what the meaning of the question says of names, in nats, float64[names].
+
+        `called`: what the question calls the thing whose properties these are: that says nothing of them.
+        """
+        if self.ranker is None:
+            return np.zeros(len(names))
+        text = self.text
+        for one in called:
+            text = re.sub(rf"\b{re.escape(one)}(?:['’]s)?(?!\w)", " ", text, flags=re.IGNORECASE) if one else text
+        return self.weights.meaning * self.ranker.nearness(text, [bare_name(name) for name in names])
 
     @cached_property
     def score(self) -> QuestionScore:
@@ -83,7 +101,7 @@ class Channel:
     @property
     def confidence(self) -> float | None:
         """How much likelier what the text has makes the question: its last query, or else the best fact, in nats, with what
-        words of the question count for. None if the channel has chosen none, or did not compare them with none at all."""
+        its meaning counts for. None if the channel has chosen none, or did not compare them with none at all."""
         if self.answered:
             return self.answered[-1].confidence
         return max(self.evidence.values(), default=None)

@@ -37,9 +37,9 @@ from refactx.postgres.memory import (
     update_entries,
 )
 from refactx.postgres.writing import make_schema
+from refactx.ranking.encoders import Encoder
 from refactx.sparql.placeholders.entry import (
     PAPER,
-    Encoder,
     Match,
     MemoryEntry,
     Near,
