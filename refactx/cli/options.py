@@ -173,7 +173,7 @@ WEIGHTS = all_of(
         metavar="FILE",
         help="Weights of the choice, as calibrate --save writes.",
     ),
-    click.option("--ranker", metavar="NAME", help="Of names by meaning: static, words, e5, minilm, MODEL."),
+    click.option("--ranker", metavar="NAME", help="By meaning: static, words, e5, minilm or a MODEL."),
 )
 
 
