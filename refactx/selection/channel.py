@@ -43,6 +43,24 @@ class QuerySources:
     end: Sequence[int] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedProperty:
+    """A property that a choice compared, and the terms of its score in nats, each without its weight.
+
+    `subject`, `name`: the names of both; `subject_score`: that of the subject without the question; `own`: log p of the
+    property after the text; `meaning`: as in `Channel.meanings`; `likelihood`: log p of the question after it, minus infinity
+    if it was dropped; `gain`: that minus the likelihood after no fact.
+    """
+
+    subject: str
+    name: str
+    subject_score: float
+    own: float
+    meaning: float
+    likelihood: float
+    gain: float
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Channel:
     """One question whose facts are chosen in one text, and what the text has of them.
@@ -59,7 +77,8 @@ class Channel:
     that may take the place of facts are made of; None: there are none.
 
     `evidence`: for each chosen fact (its ids up to the end of its property), how much likelier it makes the question, a
-    difference of log-probabilities, with what its meaning counts for; `answered`: the queries that the text has.
+    difference of log-probabilities, with what its meaning counts for; `compared`: the properties that each choice compared, the
+    best first; `answered`: the queries that the text has.
     """
 
     examples: Sequence[IdPath]
@@ -74,6 +93,7 @@ class Channel:
     ranker: Ranker | None = None
     queries: QuerySources | None = None
     evidence: dict[IdPath, float] = field(default_factory=dict, init=False)
+    compared: list[Sequence[ComparedProperty]] = field(default_factory=list, init=False)
     answered: list[AnsweredQuery] = field(default_factory=list, init=False)
 
     def meanings(self, names: Sequence[str], called: Sequence[str] = ()) -> NDArray[np.float64]:

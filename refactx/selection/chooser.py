@@ -30,7 +30,7 @@ from refactx.selection.candidates import (
     properties_of,
     property_name,
 )
-from refactx.selection.channel import Channel
+from refactx.selection.channel import Channel, ComparedProperty
 from refactx.selection.plain import PlainChooser, draft_tokens, end_of_fact
 from refactx.selection.query_answers import QueryAnswers
 from refactx.selection.scores import ScoredContinuations, fact_so_far, no_fact
@@ -167,6 +167,19 @@ class FactChoice:
         subject, ids = subjects[found[best].subject], found[best].ids
         if without:
             [of_no_fact] = yield from score.likelihoods(without, trees)
+            compared = [
+                ComparedProperty(
+                    subject=self._subject_name(subjects[one.subject]),
+                    name=property_name(machine, one.ids),
+                    subject_score=matching[one.subject].score,
+                    own=one.own,
+                    meaning=float(of_meaning[n]),
+                    likelihood=float(likely[n]),
+                    gain=float(likely[n] - of_no_fact),
+                )
+                for n, one in enumerate(found)
+            ]
+            self._channel.compared.append([compared[n] for n in np.argsort(-total, kind="stable")])
             self._channel.evidence[(*subject.state.prefix, *ids)] = float(likely[best] + of_meaning[best] - of_no_fact)
         return (*subject.ids, *ids)
 
@@ -206,12 +219,16 @@ class FactChoice:
         done = {path[len(begun) :] for path in exhausted if path[: len(begun)] == begun}
         found = {ids: name for ids, name in found.items() if not any(one[: len(ids)] == ids for one in done)} or found
         found = {ids: name for ids, name in found.items() if name not in DESCRIPTIONS} or found
-        name = machine.text_of(begun).decode("utf-8", "replace").partition(">")[0].strip()[1:]
+        name = self._subject_name(subject)
         called = subject.alias or bare_name(name)
         spans = [] if self._queries is None else self._queries.mentions.entities
         texts = [self._channel.text[one.start : one.stop] for one in spans if one.name == name and one.is_named]
         meanings = self._channel.meanings(list(found.values()), texts or [called])
         return dict(zip(found, meanings.tolist(), strict=True))
+
+    def _subject_name(self, subject: SubjectCandidate) -> str:
+        text = self._machine.text_of(subject.state.prefix).decode("utf-8", "replace")
+        return text.partition(">")[0].strip().removeprefix("<")
 
     def _nearest(self, matching: Sequence[ScoredSubject], likely: NDArray[np.float64]) -> list[int]:
         """Return the numbers of the subjects whose properties are compared, the best first, given the question's likelihoods.

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from heapq import nlargest
 from itertools import combinations, islice, product
 
 import numpy as np
@@ -61,7 +62,7 @@ _COUNTS = re.compile(r"(?i)\b(most|least|fewest|many|number|busiest|largest|bigg
 """Words of a superlative that may be of how many there are."""
 
 LARGEST_CLASSES = 3
-"""How many classes are tried for a question that names none, those with most members."""
+"""How many classes are tried for a question that names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,7 @@ class QuerySearch:
         scores: LineScores,
         weights: Weights | None = None,
         widest: Callable[[], Sequence[str]] = tuple,
-        nearness: Callable[[Sequence[str], Sequence[str]], NDArray[np.float64]] = lambda names, _: np.zeros(len(names)),
+        nearness: Callable[[Sequence[str], Sequence[str]], NDArray[np.float64]] | None = None,
     ) -> None:
         self._facts, self._words, self._question, self.mentions = facts, words, question, mentions
         self._scores, self._weights, self._widest = scores, weights or Weights(), widest
@@ -353,7 +354,8 @@ class QuerySearch:
                     query = Query("list", start.name, (Hop(predicate.name),))
                     ways += self._compared(Base(start, predicate), query)
         unique = {one.query: one for one in ways}.values()
-        return [one._replace(prior=one.prior + self._of_meaning(one.query)) for one in unique]
+        scored = [one._replace(prior=one.prior + self._of_meaning(one.query)) for one in unique]
+        return nlargest(self._weights.nearest_properties, scored, key=lambda one: one.prior)
 
     @cached_property
     def asked_class(self) -> Mention | None:
@@ -403,15 +405,22 @@ class QuerySearch:
 
     def meanings(self, names: Sequence[str], *starts: Mention) -> list[float]:
         """Return what the meaning of the question says of predicates of some starts, in nats."""
+        if self._nearness is None:
+            return [0.0] * len(names)
         called = [self._question[one.start : one.stop] for one in starts if one.is_named]
         found: list[float] = self._nearness(names, called).tolist()
         return found
+
+    def _is_near(self, meaning: float) -> bool:
+        """Return whether a name is near to the question; any name is, if there is no ranker."""
+        return self._nearness is None or meaning >= self._weights.least_nearness * self._weights.meaning
 
     def _of_meaning(self, query: Query) -> float:
         """Return what the meaning of the question says of the nearest predicate of a query, in nats."""
         hops = [*query.hops, *(hop for one in query.which for hop in one.hops)]
         names = [hop.predicate for hop in hops if hop.predicate not in self.conditions.class_ways]
-        return max(self.meanings(names, *self.mentions.entities), default=0.0)
+        named = {query.start, *(one.value for one in query.which)}
+        return max(self.meanings(names, *(one for one in self.mentions.entities if one.name in named)), default=0.0)
 
     def likelihoods(self, *lines: str) -> Steps[list[float]]:
         """Return the log-probability of the question after each line, and after no query for an empty one."""
@@ -429,7 +438,8 @@ class QuerySearch:
 
     @cached_property
     def classes(self) -> list[Mention]:
-        """The classes with several members that the question names; if it names none and literals are filters, the largest."""
+        """The classes with several members that the question names; if it names none and literals are filters, the nearest
+        in meaning, then the largest."""
         instances, entities = self.conditions.instances, self.mentions.entities
         if instances is None:
             return []
@@ -441,7 +451,9 @@ class QuerySearch:
         sizes = {
             name: count for name, count in zip(names, self._facts.counts(names, instances), strict=True) if count > 1
         }
-        return [unnamed(name) for name in sorted(sizes, key=lambda name: -sizes[name])[:LARGEST_CLASSES]]
+        near = dict(zip(sizes, self.meanings(list(sizes), *entities), strict=True))
+        order = sorted(sizes, key=lambda name: (-near[name] if self._is_near(near[name]) else 0.0, -sizes[name]))
+        return [unnamed(name) for name in order[:LARGEST_CLASSES]]
 
     def _class_bases(self, head: Head) -> Steps[list[Base]]:
         """Return the members of classes, those of the likeliest class first."""
@@ -533,7 +545,7 @@ class QuerySearch:
         if len(operators) > 1 and len(self.mentions.numbers) > 1 and self.conditions.reads_values:
             least, *_, most = sorted(self.mentions.numbers, key=float)
             bounds.append((("over", least), ("under", most)))
-        for by, of_measure in self._measures(members):
+        for by, of_measure in self._measures(members, base.start):
             for some in bounds if not by.counted else ():
                 which = tuple(WalkFilter((Hop(by.predicate),), operator, number) for operator, number in some)
                 narrow = replace(query, which=which)
@@ -552,7 +564,7 @@ class QuerySearch:
             named = [predicate for predicate in predicates if self._is_named(predicate)]
             for number in self.mentions.numbers:
                 for predicate in named or predicates:
-                    if self._compares(start.name, predicate, number):
+                    if self._is_near(near[predicate]) and self._compares(start.name, predicate, number):
                         for operator in self._words.operators_of(self._question):
                             query = Query(
                                 "ask", start.name, (), (WalkFilter((Hop(predicate.name),), operator, number),)
@@ -640,12 +652,12 @@ class QuerySearch:
         named = (base.start,) if condition is None else (base.start, condition.mention)
         prior = self._prior(*named) - self._weights.filter_gain * len(filters)
         ways: list[UnscoredQuery] = []
-        for by, of_measure in self._measures(members):
+        for by, of_measure in self._measures(members, *named):
             query = Query(head, base.start.name, (Hop(base.predicate.name),), filters, by)
             ways.append(UnscoredQuery(query, line_of(query, *named), prior + of_measure))
         return ways
 
-    def _measures(self, members: Sequence[str]) -> list[tuple[OrderBy, float]]:
+    def _measures(self, members: Sequence[str], *named: Mention) -> list[tuple[OrderBy, float]]:
         """Return what members can be sorted by, the nearest to the question in meaning first, with a prior in nats: by its
         meaning, and by the share of members that have it. That is predicates with numbers or times, and how many facts of a
         predicate there are if the question names that, or if literals are filters."""
@@ -668,7 +680,7 @@ class QuerySearch:
                 and max(self._facts.counts(members, one.name)) > 1
             ):
                 found.append(OrderBy(name, counted=True))
-        near = self.meanings([by.predicate for by in found], *self.mentions.entities)
+        near = self.meanings([by.predicate for by in found], *named)
         priors = [
             meaning + self._weights.share_weight * math.log(counts[by.predicate] / len(members))
             for by, meaning in zip(found, near, strict=True)

@@ -143,7 +143,11 @@ class QueryAnswers:
             known = words_of(f"{bare_name(subject)} {predicate}")
             asked = [one for one in re.findall(r"\w+", self._question) if not self._words.is_function(one)]
             asks_for_any = all(word in known for one in asked for word in words_of(one))
-            true = any(TRUTH.get(value.lower(), self._names(value, subject, predicate)) for value in values)
+            mentioned = {one.name for one in mentions.entities} - {subject}
+            true = any(
+                TRUTH.get(value.lower(), value in mentioned or self._names(bare_name(value), subject, predicate))
+                for value in named
+            )
             true = true or (asks_for_any and all(value.lower() not in TRUTH for value in values))  # "Has Ann an email?"
             values = {"yes" if true else "no": None}
         elif unknown and self._says_nothing(search, subject, predicate, named):
@@ -208,7 +212,7 @@ class QueryAnswers:
             scores=LineScores(self._machine.source.tokenizer, self._score, trees, TRIGGER),
             weights=self._weights,
             widest=partial(widest_names, self._machine),
-            nearness=self.channel.meanings,
+            nearness=None if self.channel.ranker is None else self.channel.meanings,
         )
 
     def _first_answer(

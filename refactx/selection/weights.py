@@ -93,6 +93,11 @@ class Weights:
     count_of_one_gain: float = option(
         2.0, "what a count has to gain that would be 1, where literals are filters", group=_QUERIES
     )
+    least_nearness: float = option(
+        0.25,
+        "nearness of a predicate whose values are compared with a number, or of a class that is not named",
+        group=_QUERIES,
+    )
     sampled_members: int = option(50, "members that stand for a set", least=1, group=_QUERIES)
 
     def __post_init__(self) -> None:
