@@ -58,7 +58,7 @@ INGEST_LAYERS = """
     knowledge    segment
     parsers      encoding
     work
-    sources      selection report          parallel
+    sources      source_options   report    parallel
     profile
 """
 RUN_BY_ASK = ("refactx.ask.grounded", "refactx.ask.teach.training")

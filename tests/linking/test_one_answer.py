@@ -18,7 +18,7 @@ from support.server.running import Running, running
 import refactx
 from refactx.ask.browse import browse
 from refactx.decoding.machine import Machine
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.iris import id_of_term
 from refactx.mcp import fact_server
 from refactx.selection.mentions import FoldedTokens, QueryWords, find_mentions, named_spans

@@ -10,7 +10,7 @@ from support.ingest.tiny import ingest_tiny
 
 from refactx.index.index import Index
 from refactx.index.open import open_index
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.sparql.placeholders.index_names import IndexNames, IndexResolver, full_name, split_name
 from refactx.sparql.placeholders.text import MentionsRefusedError, Placeholder, Refusal, from_pgmr, to_pgmr
 
