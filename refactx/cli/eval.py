@@ -14,9 +14,9 @@ from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
 from refactx.cli.query import WRITING, PolicyOptions, check_place
 from refactx.cli.translate import Models, TranslatorOptions, engine_of, open_translator
-from refactx.engines.loading import ServerOptions
 from refactx.errors import InputError
 from refactx.fact import counted
+from refactx.models.options import ServerOptions
 
 if TYPE_CHECKING:
     from refactx.eval.pack_task import Mode, PackCase

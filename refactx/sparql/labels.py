@@ -2,8 +2,8 @@
 
 As a predicate a label means a property of the index; one that reads a property backwards (`director of`) becomes an
 inverse path, `^wdt:P57`. Elsewhere it means an entity: the one with this name, label or alias. Of several, those with
-facts of the predicate beside it are meant, and of these the one with most facts, if it has clearly most. An id
-(`<Q1588>`) means itself. `completions` are the names that may follow an opened bracket of a query that is typed.
+facts of the predicate beside it are meant, and of these the one with most facts. `completions` are the names that may
+follow an opened bracket of a query that is typed.
 """
 
 import re
@@ -15,7 +15,16 @@ from typing import NamedTuple
 
 from refactx.errors import InputError
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, written_part
-from refactx.iris import ID, PREFIXES, entity_term, id_of_entity, id_of_property, property_term
+from refactx.iris import (
+    ID,
+    PREFIXES,
+    entity_term,
+    has_usual_scheme,
+    id_of_entity,
+    id_of_property,
+    is_written_id,
+    property_term,
+)
 from refactx.linking.linker import AmbiguousNameError, LinkedName, Suggestion, did_you_mean
 from refactx.sparql.engines.checking import check_query, read_query
 from refactx.sparql.engines.engine import SparqlSyntaxError
@@ -106,26 +115,41 @@ class Labelled:
 
 
 def has_labels(text: str) -> bool:
-    """Return whether a query has labels in angle brackets.
+    """Return whether a query has labels in angle brackets, or IRIs that may be such.
 
-    >>> has_labels("ASK { <Ann Lee> ?p ?o }"), has_labels("ASK { <http://a> ?p '<Ann Lee>' }")
-    (True, False)
+    >>> [has_labels(f"ASK {{ {name} ?p '<Ann Lee>' }}") for name in ("<Ann Lee>", "<http://a>", "<wd:Q1>")]
+    [True, False, True]
     """
-    return any(token.kind == "label" for token in tokens_of(text))
+    return any(token.kind == "label" or _may_be_label(token) for token in tokens_of(text))
 
 
-def with_iris(text: str, facts: TreeFacts, *, likeliest: bool = False) -> Labelled:
-    """Return a query with IRIs in place of labels. `likeliest`: a label of several entities means the first of these even
-    if it has not clearly most facts.
+def _may_be_label(token: Token) -> bool:
+    """Return whether a token has the form of an IRI, but may be a name: `<UTC+01:00>`, `<wd:Q42>`."""
+    return token.kind == "iri" and (
+        is_written_id(token.label) or (":" in token.label and not has_usual_scheme(token.label))
+    )
+
+
+def with_iris(text: str, facts: TreeFacts, *, clearly: bool = False) -> Labelled:
+    """Return a query with IRIs in place of labels. `clearly`: a label of several entities has to mean one that has twice as
+    many facts as the next.
 
         with_iris("SELECT ?x { <Louisiana> <nickname> ?x }", TreeFacts(index)).sparql
         # "SELECT ?x { wd:Q1588 wdt:P1449 ?x }"
 
-    Raises LabelError, with line, column and the nearest names, if a label has no meaning; SparqlSyntaxError or
+    Raises LabelError, with line, column and the nearest names, if a label has no meaning, or no clear one; SparqlSyntaxError or
     QueryRefusedError if the text is no query; and as `Index.children` does.
     """
     text = read_query(text)
     tokens = tokens_of(text)
+    for at, token in enumerate(tokens):
+        label = token.label
+        if _may_be_label(token) and (
+            is_written_id(label) or facts.linker.entity(label) or facts.linker.predicate(label)
+        ):
+            before = next((one for one in reversed(tokens[:at]) if not one.is_space), None)
+            if before is None or not before.text.endswith(":"):  # which is declared
+                tokens[at] = token._replace(kind="label")
     if not any(token.kind == "label" for token in tokens):
         return Labelled(tuple(tokens), {})
     check_query(text)
@@ -136,11 +160,11 @@ def with_iris(text: str, facts: TreeFacts, *, likeliest: bool = False) -> Labell
         raise SparqlSyntaxError(
             f"names in angle brackets are read in SPARQL 1.1 alone: line {line}, column {column} is beyond it"
         ) from None
-    return _LabelReader(text, tokens, parsed.query, parsed.prologue, facts, clearly=not likeliest).labelled()
+    return _LabelReader(text, tokens, parsed.query, parsed.prologue, facts, clearly=clearly).labelled()
 
 
 class _Property(NamedTuple):
-    """A predicate: its name in the index (None: the index has none), its IRI, and whether it reads that backwards."""
+    """A predicate: its name in the index (None: it has none), its IRI, and whether it reads that backwards."""
 
     name: str | None
     iri: str
@@ -198,9 +222,6 @@ class _LabelReader:
         if label in _BESIDES:
             prefix, local, inverse = _BESIDES[label]
             return _Property(label, self._iri(prefix, local), inverse)
-        is_id = label.startswith("P") and _ID.fullmatch(label) and not self._facts.describe([label])
-        if is_id:
-            return _Property(None, self._iri("wdt", label), False)
         found = self._linker.predicate(label) or self._linker.predicate(label, self._subjects_of(at))
         if found is not None:
             if found.name != label:
@@ -230,15 +251,13 @@ class _LabelReader:
 
     def _entity(self, at: int) -> str:
         label = written_part(self._tokens[at].label)
-        if _ID.fullmatch(label) and not self._linker.is_name(label):
-            return self._iri("wd", label)
         try:
             found = self._linker.entity(label, self._predicates_of(at), clearly=self._clearly, of_alias=True)
         except AmbiguousNameError as error:
             raise LabelError(f"{self._place(at)}: {error}") from None
         if found is None:
             raise self._error(at, "is the name of nothing in the index", self._linker.suggestions(label))
-        if found.name != label or found.among > 1:
+        if not found.is_as_written:
             self._resolved.setdefault(found.name, found)
         id_ = self._facts.ids([found.name]).get(found.name)
         if id_ is None:
