@@ -51,7 +51,7 @@ _IRI = re.compile(r"(?:https?|urn|tag|info|ftp|file|mailto|doi|ni|data|did):[^\x
 ID = re.compile(r"[QPL][1-9]\d*(?:-[FS][1-9]\d*)?", re.ASCII)
 _OF_WIKIDATA = re.compile(r"[QPL]\d+(?:-[FS]\d+)?", re.ASCII)
 _AS_WRITTEN = re.compile(
-    r"(?:wdt?:|https?://(?:www\.)?wikidata\.org/(?:entity/|prop/direct/|wiki/(?:Property:|Lexeme:)?))?([QPL][1-9]\d*)",
+    r"(?:wdt?:|(?:https?://)?(?:www\.|m\.)?wikidata\.org/(?:entity/|prop/direct/|wiki/(?:Property:|Lexeme:)?))?([QPL][1-9]\d*)",
     re.ASCII | re.IGNORECASE,
 )
 """An id of Wikidata as people write it: in any case, with a prefix, or as the address of its page."""
@@ -120,22 +120,15 @@ def ids_written_as(text: str) -> list[str]:
     return list(dict.fromkeys([text, of_wikidata[1].upper() if of_wikidata else id_of_entity(text)]))
 
 
-def is_written_id(iri: str) -> bool:
-    """Return whether a text is an id of Wikidata as people write it, but not its IRI.
+def may_be_written(iri: str) -> bool:
+    """Return whether a text with a scheme, as IRIs have one, may be a name or an id as people write it.
 
-    >>> is_written_id("wd:Q42"), is_written_id("https://www.wikidata.org/wiki/Q42"), is_written_id(entity_iri("Q42"))
-    (True, True, False)
+    >>> [may_be_written(one) for one in ("UTC+01:00", "wd:Q42", "https://www.wikidata.org/wiki/Q42", entity_iri("Q42"))]
+    [True, True, True, False]
     """
-    return _AS_WRITTEN.fullmatch(iri) is not None and split_uri(iri)[0] not in NAMESPACES
-
-
-def has_usual_scheme(iri: str) -> bool:
-    """Return whether a text is an IRI by its scheme, and no name with a colon.
-
-    >>> has_usual_scheme("urn:a"), has_usual_scheme("UTC+01:00")
-    (True, False)
-    """
-    return _IRI.fullmatch(iri) is not None
+    return _IRI.fullmatch(iri) is None or (
+        _AS_WRITTEN.fullmatch(iri) is not None and split_uri(iri)[0] not in NAMESPACES
+    )
 
 
 def is_of_vocabulary(iri: str) -> bool:
@@ -171,7 +164,7 @@ def property_term(id_: str) -> str:
 
 
 def _other_iri(id_: str) -> str:
-    return id_ if has_usual_scheme(id_) else _KEY + quote(id_, safe="")
+    return id_ if _IRI.fullmatch(id_) else _KEY + quote(id_, safe="")
 
 
 def split_uri(uri: str) -> tuple[str, str]:

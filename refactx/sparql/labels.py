@@ -6,7 +6,6 @@ facts of the predicate beside it are meant, and of these the one with most facts
 follow an opened bracket of a query that is typed.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,10 +18,10 @@ from refactx.iris import (
     ID,
     PREFIXES,
     entity_term,
-    has_usual_scheme,
     id_of_entity,
     id_of_property,
-    is_written_id,
+    ids_written_as,
+    may_be_written,
     property_term,
 )
 from refactx.linking.linker import AmbiguousNameError, LinkedName, Suggestion, did_you_mean
@@ -83,9 +82,8 @@ def unknown_ids(texts: Iterable[str], known: Callable[[Sequence[str]], Collectio
     return [ids - existing for ids in found]
 
 
-_ID = re.compile(r"[QP][1-9]\d*", re.ASCII)
-_BESIDES = dict.fromkeys(DESCRIPTIONS, ("schema", "description", False)) | {ALIAS_OF: ("skos", "altLabel", True)}
-"""Predicates of facts that are no property: prefix and name in RDF, and whether they read it backwards."""
+_BESIDES = dict.fromkeys(DESCRIPTIONS, ("schema:description", False)) | {ALIAS_OF: ("skos:altLabel", True)}
+"""Predicates of facts that are no property: what RDF has for them, and whether they read it backwards."""
 
 
 class LabelError(InputError):
@@ -125,9 +123,7 @@ def has_labels(text: str) -> bool:
 
 def _may_be_label(token: Token) -> bool:
     """Return whether a token has the form of an IRI, but may be a name: `<UTC+01:00>`, `<wd:Q42>`."""
-    return token.kind == "iri" and (
-        is_written_id(token.label) or (":" in token.label and not has_usual_scheme(token.label))
-    )
+    return token.kind == "iri" and ":" in token.label and may_be_written(token.label)
 
 
 def with_iris(text: str, facts: TreeFacts, *, clearly: bool = False) -> Labelled:
@@ -145,7 +141,7 @@ def with_iris(text: str, facts: TreeFacts, *, clearly: bool = False) -> Labelled
     for at, token in enumerate(tokens):
         label = token.label
         if _may_be_label(token) and (
-            is_written_id(label) or facts.linker.entity(label) or facts.linker.predicate(label)
+            len(ids_written_as(label)) > 1 or facts.linker.entity(label) or facts.linker.predicate(label)
         ):
             before = next((one for one in reversed(tokens[:at]) if not one.is_space), None)
             if before is None or not before.text.endswith(":"):  # which is declared
@@ -220,8 +216,8 @@ class _LabelReader:
     def _property(self, at: int) -> _Property:
         label = written_part(self._tokens[at].label)
         if label in _BESIDES:
-            prefix, local, inverse = _BESIDES[label]
-            return _Property(label, self._iri(prefix, local), inverse)
+            term, inverse = _BESIDES[label]
+            return _Property(label, self._declared(term), inverse)
         found = self._linker.predicate(label) or self._linker.predicate(label, self._subjects_of(at))
         if found is not None:
             if found.name != label:
@@ -244,15 +240,15 @@ class _LabelReader:
         described = self._facts.describe([name]).get(name)
         if described is None or described.id is None:
             return _Property(name, f"<{own(name).value}>", False)
-        term = self._iri("wdt", described.id) if _ID.fullmatch(described.id) else property_term(described.id)
-        return _Property(name, term, described.inverse)
+        return _Property(name, self._declared(property_term(described.id)), described.inverse)
 
     # --- Entities
 
     def _entity(self, at: int) -> str:
         label = written_part(self._tokens[at].label)
+        beside = dict.fromkeys(self._beside_path(triple, at) for triple in self._triples)
         try:
-            found = self._linker.entity(label, self._predicates_of(at), clearly=self._clearly, of_alias=True)
+            found = self._linker.entity(label, list(filter(None, beside)), clearly=self._clearly, of_alias=True)
         except AmbiguousNameError as error:
             raise LabelError(f"{self._place(at)}: {error}") from None
         if found is None:
@@ -260,14 +256,7 @@ class _LabelReader:
         if not found.is_as_written:
             self._resolved.setdefault(found.name, found)
         id_ = self._facts.ids([found.name]).get(found.name)
-        if id_ is None:
-            return f"<{own(found.name).value}>"
-        return self._iri("wd", id_) if _ID.fullmatch(id_) else entity_term(id_)
-
-    def _predicates_of(self, at: int) -> list[str]:
-        """Return the predicates of which the entity of a token should have facts."""
-        found = [self._beside_path(triple, at) for triple in self._triples]
-        return list(dict.fromkeys(name for name in found if name is not None))
+        return f"<{own(found.name).value}>" if id_ is None else self._declared(entity_term(id_))
 
     def _beside_path(self, triple: TriplePattern, at: int) -> str | None:
         """Return the predicate that a triple says of its subject or object, if this is the token; for an object, the
@@ -311,8 +300,10 @@ class _LabelReader:
             at += step
         return self._tokens[at].text if 0 <= at < len(self._tokens) else ""
 
-    def _iri(self, prefix: str, local: str) -> str:
-        return f"<{PREFIXES[prefix]}{local}>" if prefix in self._redeclared else f"{prefix}:{local}"
+    def _declared(self, term: str) -> str:
+        """Return a term with a usual prefix, or its whole IRI where the query declares that as another one."""
+        prefix, _, local = term.partition(":")
+        return f"<{PREFIXES[prefix]}{local}>" if prefix in self._redeclared else term
 
     def _place(self, at: int) -> str:
         line, column = line_and_column(self._text, self._tokens[at].start)
@@ -355,7 +346,7 @@ class _FollowingNames:
         if cursor.wants == "path":
             is_first = self._last not in ("/", "|", "^", "!", "(")
             subjects = [] if cursor.subject is None or not is_first else self._members(cursor.subject)
-            if found := self._predicates(subjects):
+            if found := list(dict.fromkeys(name for one in subjects[:SAMPLE] for name in self._facts.predicates(one))):
                 return found
             return self._linker.predicates_beginning(begun)
         if cursor.wants == "object" and cursor.subject is not None:
@@ -392,6 +383,3 @@ class _FollowingNames:
     def _objects(self, subjects: Sequence[str], predicate: str) -> list[str]:
         pairs = islice(self._facts.objects(subjects[:SAMPLE], predicate), 10 * SAMPLE)
         return list(dict.fromkeys(object_ for _, object_ in pairs))
-
-    def _predicates(self, subjects: Sequence[str]) -> list[str]:
-        return list(dict.fromkeys(name for one in subjects[:SAMPLE] for name in self._facts.predicates(one)))

@@ -48,11 +48,12 @@ NAMES = {
     "Q14": ("Côte d’Ivoire", "", ("Ivory Coast", "コートジボワール")),
     "Q15": ("People's Republic of China", "", ("中国", "China")),
     "Q16": ("Republic of China", "an island", ("China",)),
+    "Q17": ("AC/DC", "a band", ("Jeopardy!", "M*A*S*H")),
     "P31": ("instance of", "", ("is a",)),
     "P26": ("spouse", "", ("wife",)),
     "P19": ("place of birth", "", ("birthplace",)),
 }
-CLAIMS = [(id_, "P31", "Q9") for id_ in ("Q1", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", *(f"Q{at}" for at in range(10, 17)))]
+CLAIMS = [(id_, "P31", "Q9") for id_ in ("Q1", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", *(f"Q{at}" for at in range(10, 18)))]
 CLAIMS += [("Q1", "P26", "Q10"), ("Q1", "P19", "Q6"), ("Q12", "P26", "Q1"), ("Q11", "P19", "Q6"), ("Q11", "P19", "Q7")]
 CLAIMS += [("Q2", "P31", "Q8")]
 WORDS: list[tuple[str, str, str, str]] = [
@@ -102,6 +103,7 @@ TABLE = [
     ("Q4", "P31", "Q4", "P31"),  # ids, as people write them
     ("q4", "p31", "Q4", "P31"),
     ("wd:Q4", "wdt:P31", "Q4", "P31"),
+    ("wikidata.org/wiki/Q4", "instance of", "Q4", "P31"),
     ("https://www.wikidata.org/wiki/Q4", "https://www.wikidata.org/wiki/Property:P31", "Q4", "P31"),
     ("http://www.wikidata.org/entity/Q4", "http://www.wikidata.org/prop/direct/P31", "Q4", "P31"),
     ("Q404", "instance of", "", "P31"),
@@ -123,6 +125,10 @@ TABLE = [
     ("  Bob  ", "  instance   of ", "Q10", "P31"),
     ("“Bob”", "instance-of", "Q10", "P31"),
     ("'Bob'", "instanceOf", "Q10", "P31"),
+    ("«Bob»", "instance of", "Q10", "P31"),
+    ("ac dc", "instance of", "Q17", "P31"),
+    ("jeopardy", "instance of", "Q17", "P31"),
+    ("MASH", "instance of", "Q17", "P31"),
     ("Lee,Ann", "Wife", "Q1", "P26"),
     ("Bob (a town)", "instance of", "", "P31"),  # another description
     ("Bobs", "instance of", "", "P31"),  # another number
