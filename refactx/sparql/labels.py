@@ -344,7 +344,8 @@ class _FollowingNames:
     def following(self, begun: str) -> Iterable[str]:
         cursor = self._cursor
         if cursor.wants == "path":
-            is_first = self._last not in ("/", "|", "^", "!", "(")
+            last = next((token.text for token in reversed(self._tokens) if not token.is_space), "")
+            is_first = last not in ("/", "|", "^", "!", "(")
             subjects = [] if cursor.subject is None or not is_first else self._members(cursor.subject)
             if found := list(dict.fromkeys(name for one in subjects[:SAMPLE] for name in self._facts.predicates(one))):
                 return found
@@ -355,11 +356,6 @@ class _FollowingNames:
             if found:
                 return found
         return self._linker.entities_beginning(begun, MOST)
-
-    @property
-    def _last(self) -> str:
-        """The text of the last token; empty if there is none."""
-        return next((token.text for token in reversed(self._tokens) if not token.is_space), "")
 
     def _members(self, term: Term, depth: int = 4) -> Sequence[str]:
         """Return names that a term may be: of a label, or of a variable that a triple before leads to."""
