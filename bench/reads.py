@@ -14,10 +14,11 @@ import click
 
 from refactx.ask.asker import Asker
 from refactx.engines.engine import FeedTree, Steps
+from refactx.engines.language_models import load_language_model
 from refactx.engines.llamacpp.library import Context, Entry
-from refactx.engines.loading import EngineOptions, load_language_model
 from refactx.eval.questions import choose_questions, read_questions
 from refactx.index.open import open_index
+from refactx.models.options import EngineOptions
 from refactx.selection.candidates import CandidateSearch
 from refactx.selection.scores import QuestionScore
 

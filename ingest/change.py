@@ -33,7 +33,7 @@ from refactx.ingest.profile import Profile, predicate_label
 from refactx.ingest.publish import has_names, load_segment, name_rows
 from refactx.ingest.report import Report, timings
 from refactx.ingest.revision import Reviser, Revision, open_revision
-from refactx.ingest.selection import NO_INVERSE_LIMIT, Selection, TableOptions, is_property
+from refactx.ingest.source_options import NO_INVERSE_LIMIT, Selection, TableOptions, is_property
 from refactx.ingest.sources import Inputs, Source
 from refactx.postgres import writing
 from refactx.postgres.catalogue import Hub, change_hubs, copy_rows, knows_hubs, number, read_hubs

@@ -30,7 +30,7 @@ from refactx.ingest.publish import IngestResult, hubs_of, name_rows, publish_ind
 from refactx.ingest.report import Report
 from refactx.ingest.segment.builder import Learned
 from refactx.ingest.segment.cutting import sample_ranges
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.source_options import DEFAULT_SELECTION, Selection
 from refactx.ingest.work import names_of
 from refactx.models import load_tokenizer
 from refactx.paths import WORK, refactx_home

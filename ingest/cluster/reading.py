@@ -30,7 +30,7 @@ from refactx.ingest.parsers.formats import (
 )
 from refactx.ingest.parsers.parsed import Parsed, cast_rows
 from refactx.ingest.report import REPORTED_FAULTS
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.sources import Format, format_by_name
 
 _FIRST_LINES = 1000

@@ -36,7 +36,7 @@ import pyarrow as pa
 from refactx.english import inverse_of
 from refactx.errors import InputError
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS, clean_part, counted, written_part
-from refactx.ingest.selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection, is_property, read_text
+from refactx.ingest.source_options import INVERSE_LABEL, INVERSE_PROPERTY, Selection, is_property, read_text
 from refactx.ingest.work import Tables
 from refactx.paths import read_toml
 

@@ -35,7 +35,7 @@ from refactx.ingest.knowledge.names import FACTS as ALIAS_FACTS
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
 from refactx.ingest.parsers.values import VALUE_KINDS
 from refactx.ingest.report import MOST_PROPERTY_ALIASES, Report
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.work import Tables
 
 DESCRIPTION_UNWANTED, BEYOND = "description", "beyond the limit"

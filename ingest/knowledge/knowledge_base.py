@@ -35,7 +35,7 @@ from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, shape_graph
 from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount
 from refactx.ingest.parsers.parsed import LABEL, SCHEMAS, TITLE
 from refactx.ingest.report import Report
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, Tables, WorkDatabase, open_work_database
 from refactx.progress import progress_bar
 

@@ -50,7 +50,7 @@ from refactx.index.names import FIRST_KEY, NameColumns, block_key, kind_of, unpa
 from refactx.ingest.knowledge.inverse import name_inverses
 from refactx.ingest.knowledge.structure import complete_labels, distinguish_names
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.work import Tables, WorkDatabase
 from refactx.postgres.catalogue import Hub
 from refactx.postgres.locks import Connection

@@ -33,7 +33,7 @@ from refactx.ingest.parsers.parsed import (
 from refactx.ingest.parsers.values import format_literal, language_rank, value_kind
 from refactx.ingest.parsers.wikidata import parse_block
 from refactx.ingest.profile import RDF, TYPE, WIKIDATA, WIKIDATA_BASE, Profile, class_reason, kinds_of_predicates
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 
 Suffix = tuple[str | None, str | None]
 """The language and the datatype of a literal, at most one of them."""

@@ -55,7 +55,7 @@ from refactx.ingest.parsers.parsed import (
 )
 from refactx.ingest.parsers.values import kind_of_text
 from refactx.ingest.profile import ROW_OF, TYPE, in_words, local_name, predicate_label
-from refactx.ingest.selection import Selection, TableOptions
+from refactx.ingest.source_options import Selection, TableOptions
 from refactx.ingest.sources import Source
 
 _TEXT = pa.large_string()

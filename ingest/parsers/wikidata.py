@@ -42,7 +42,7 @@ from refactx.ingest.parsers.parsed import (
     terms_of,
 )
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal, language_rank, value_kind
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.source_options import DEFAULT_SELECTION, Selection
 
 _DIRECT = ("http://www.wikidata.org/prop/direct/", "https://www.wikidata.org/prop/direct/")
 _PROPERTY = re.compile(r"P[1-9][0-9]{0,17}", re.ASCII)

@@ -24,11 +24,12 @@ from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
 from refactx.decoding.stream import TextPiece
 from refactx.decoding.thoughts import without_thoughts
 from refactx.engines.engine import LanguageModel
-from refactx.engines.loading import ChatOnlyError, EngineOptions, load_language_model
+from refactx.engines.language_models import ChatOnlyError, load_language_model
 from refactx.engines.served.connection import KEY, Usage
 from refactx.errors import InputError, RefactxError
 from refactx.fact import counted
 from refactx.index.index import Index
+from refactx.models.options import EngineOptions
 from refactx.walks import TreeFacts, answer_query, read_line
 
 ROUNDS = 8

@@ -14,9 +14,9 @@ from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
 from refactx.cli.query import WRITING, PolicyOptions, check_place
 from refactx.cli.translate import Models, TranslatorOptions, engine_of, open_translator
-from refactx.engines.loading import ServerOptions
 from refactx.errors import InputError
 from refactx.fact import counted
+from refactx.models.options import ServerOptions
 
 if TYPE_CHECKING:
     from refactx.eval.pack_task import Mode, PackCase
@@ -53,10 +53,6 @@ _RUN_ON = {None: "invented", "invented": "invented", "frozen": "invented"}
 _TYPED = ParameterSource.COMMANDLINE
 
 
-def _names(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
-    return None if given is None else common.parts_of(given)
-
-
 def _modes(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[str, ...]:
     modes = common.parts_of(given)
     if not modes or not set(modes) <= set(MODES):
@@ -78,7 +74,10 @@ _own_options = common.all_of(
         "--shard", default="1/1", callback=_shard, metavar="I/N", help="Ask the Ith of N parts; without it: report."
     ),
     click.option(
-        "--sparql", callback=_names, metavar="POLICY,...", help="Score queries of these, such as ids,from-walk."
+        "--sparql",
+        callback=lambda _, __, given: None if given is None else common.parts_of(given),
+        metavar="POLICY,...",
+        help="Score queries of these, such as ids,from-walk.",
     ),
     common.declared(PolicyOptions, *WRITING),
     common.declared(ServerOptions, *_OF_SERVERS),

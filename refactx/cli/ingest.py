@@ -12,7 +12,7 @@ from refactx.cli.options import DB, JSON, OWN_INDEX, declared, groups_of
 from refactx.cli.store import print_with_store
 from refactx.errors import InputError
 from refactx.fact import counted, visible
-from refactx.ingest.selection import SourceOptions
+from refactx.ingest.source_options import SourceOptions
 
 if TYPE_CHECKING:
     from refactx.ingest import ChangeResult, IngestResult

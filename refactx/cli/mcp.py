@@ -99,7 +99,7 @@ def _serve_facts(
             from refactx.ask.checked import asker_of
             from refactx.ask.examples import prompt_for
             from refactx.ask.prompt import prompt_of
-            from refactx.engines.loading import ServerOptions
+            from refactx.models.options import ServerOptions
 
             template = prompt_for(prompt or prompt_of(given["adapter"], model), opened).weighted(weights, ranker)
             machine = replace(engine_options_of(given, texts=1, beams=1), server=ServerOptions(model_url=model_url))

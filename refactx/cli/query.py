@@ -31,7 +31,7 @@ from refactx.walks.language import is_line
 if TYPE_CHECKING:
     from refactx.ask.asker import Asker
     from refactx.ask.prompt import Prompt
-    from refactx.engines.loading import EngineOptions
+    from refactx.models.options import EngineOptions
     from refactx.sparql.engines import Result, SparqlEngine
     from refactx.sparql.packs.prompt import WriterName
     from refactx.sparql.packs.translation import Attempt
@@ -396,7 +396,7 @@ def _walks(
     @cache
     def load() -> "Asker":
         from refactx.ask.asker import Asker
-        from refactx.engines.loading import load_language_model
+        from refactx.engines.language_models import load_language_model
 
         loaded = load_language_model(model or "", index, machine)
         return Asker(loaded, loaded.tokenizer, index, prompt)

@@ -23,8 +23,8 @@ from refactx.server import ServingOptions
 if TYPE_CHECKING:
     from refactx.ask.chat_server import ChatServer
     from refactx.engines.engine import LanguageModel
-    from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index
+    from refactx.models.options import EngineOptions
     from refactx.server import DatabaseChecks, TextService
     from refactx.server.http import RequestSlots
     from refactx.server.uploads import Uploads

@@ -33,7 +33,7 @@ from refactx.ask.answer import Answer
 from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import GREEDY, Generation, Prompt, load_prompt, prompt_of
 from refactx.documents import answer_document, to_json
-from refactx.engines.loading import engine_for
+from refactx.engines.language_models import engine_for
 from refactx.errors import InputError
 from refactx.eval import judge
 from refactx.eval.answers import NOTHING, Outcome, outcome, same, score

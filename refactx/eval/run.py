@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from uuid import uuid4
 
-from refactx.engines.loading import EngineOptions
 from refactx.errors import InputError
 from refactx.eval.questions import Question, Split, choose_questions
 from refactx.eval.report import Figure, Layout, write_report
 from refactx.eval.statistics import Estimate
+from refactx.models.options import EngineOptions
 from refactx.progress import progress_bar
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from refactx.errors import CorruptIndexError
 from refactx.fact import is_written, is_written_part, split_fact, unit
 from refactx.index.index import Index
-from refactx.index.names import Named, block_key, is_id_key, is_written_id, unpack_ids
+from refactx.index.names import block_key, is_id_key, is_written_id, unpack_ids
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.bulk import surviving
 from refactx.tree.codes import RowCodec, TokenCodes
@@ -118,7 +118,8 @@ def _verify_names(index: Index, verdict: Verdict) -> None:
                     names, ids = list(entries), [named.id for named in entries.values()]
                     in_order = block_key(names[0]) == key and all(a < b for a, b in pairwise([last_name, *names]))
                     last_name = names[-1]
-                    by_name.append(_sum_pairs(map(_number, entries.values()), names))
+                    signed = (-one.number if one.object_kind == "inverse" else one.number for one in entries.values())
+                    by_name.append(_sum_pairs(signed, names))
                     verdict.names += len(names)
             except CorruptIndexError as error:
                 verdict.add(str(error))
@@ -134,11 +135,6 @@ def _verify_names(index: Index, verdict: Verdict) -> None:
 def _sum_pairs(numbers: Iterable[int], names: Iterable[str]) -> int:
     """Return a sum that two sets of pairs have in common only if they are equal, whatever their order."""
     return sum(map(hash, zip(numbers, names, strict=True)))
-
-
-def _number(named: Named) -> int:
-    number = named.number
-    return -number if named.object_kind == "inverse" else number
 
 
 def unwritten_facts(piece: Piece, codes: TokenCodes, tokenizer: FactTokenizer) -> Iterator[str]:

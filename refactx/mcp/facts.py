@@ -1,6 +1,7 @@
 """The server of an index's facts, whose tools read alone."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from threading import Event
@@ -28,7 +29,7 @@ from refactx.documents import (
 )
 from refactx.english import HAS_INSTANCE, INSTANCE_OF, SUBCLASS_OF
 from refactx.errors import InputError, RefactxError
-from refactx.fact import verbalise
+from refactx.fact import verbalise, written_part
 from refactx.index.index import Index
 from refactx.lazy import require
 from refactx.linking import FoundName, did_you_mean
@@ -94,33 +95,34 @@ def walk_answer(facts: TreeFacts, text: str, most: int) -> WalkAnswer:
     )
 
 
-def sparql_result(index: Index, facts: TreeFacts, query: str, most: int) -> "Result":
-    """Return what a SPARQL query finds in an index, at most `most` rows. Raises InputError or EngineError."""
+def sparql_result(index: Index, facts: TreeFacts, query: str, most: int) -> "tuple[Result, str]":
+    """Return what a SPARQL query finds in an index, at most `most` rows, and a note: what its names were taken as, and what
+    is to be known of the rows. Raises InputError or EngineError."""
     from refactx.sparql.engines import open_engine  # the library of the store
     from refactx.sparql.engines.processes import PUBLIC
     from refactx.sparql.labels import has_labels, with_iris
 
-    sparql = with_iris(query, facts).sparql if has_labels(query) else query
-    engine = open_engine(index, limits=PUBLIC)
-    try:
-        return engine.run(sparql, limit=most, seconds=SECONDS)
-    finally:
-        engine.close()
+    labelled = with_iris(query, facts) if has_labels(query) else None
+    with closing(open_engine(index, limits=PUBLIC)) as engine:
+        result = engine.run(query if labelled is None else labelled.sparql, limit=most, seconds=SECONDS)
+    names = [] if labelled is None else [one.note for one in labelled.resolved]
+    return result, "; ".join(names if isinstance(result, bool) or not result.note else [*names, result.note])
 
 
 def table(index: Index, facts: TreeFacts, query: str, most: int) -> NotedTable:
     """Return the rows of a SPARQL query on an index as texts, at most `most`. Raises InputError or EngineError."""
     from refactx.sparql.results import texts
 
-    result = sparql_result(index, facts, query, most)
+    result, note = sparql_result(index, facts, query, most)
     if isinstance(result, bool):
-        return NotedTable(["answer"], [["yes" if result else "no"]], truncated=False, note="")
+        return NotedTable(["answer"], [["yes" if result else "no"]], truncated=False, note=note)
     rows = list(texts(result.rows, facts.names))
-    return NotedTable(result.variables, rows, result.truncated, result.note)
+    return NotedTable(result.variables, rows, result.truncated, note)
 
 
 def classes_of(facts: TreeFacts, name: str, most: int) -> Classes:
     """Return the classes of a thing and around a class, at most `most` of each. Raises InputError for an unknown name."""
+    name = written_part(name)
     meant = facts.linker.entity(name)
     if meant is None:
         near = did_you_mean(facts.linker.suggestions(name)) or ": `find` has the names of things"
@@ -151,6 +153,7 @@ def classes_of(facts: TreeFacts, name: str, most: int) -> Classes:
         below=found["below"][:most],
         members=own.get(called["members"], 0),
         truncated=any(len(one) > most for one in (of, *found.values())),
+        resolved=None if meant.is_as_written else resolved_name(meant),
     )
 
 
@@ -219,7 +222,7 @@ class FactTools:
         """
         if not name.strip():
             raise InputError("the name is empty: give what a thing is called")
-        read = partial(self._facts.linker.find, _short(name).strip(), limit + 1, self._by_meaning)
+        read = partial(self._facts.linker.find, written_part(_short(name)), limit + 1, self._by_meaning)
         found = await self._read(lambda: found_entities(self._facts, read()))
         return FoundEntities(found[:limit], len(found) > limit)
 
@@ -249,7 +252,7 @@ class FactTools:
     async def classes(self, name: str, limit: Limit = 20) -> Classes:
         """Return what a thing is an instance of, the classes above it, and for a class those below it and its number of
         members; at most `limit` of each (up to 100)."""
-        return await self._read(partial(classes_of, self._facts, _short(name).strip(), limit))
+        return await self._read(partial(classes_of, self._facts, _short(name), limit))
 
     async def complete(self, prefix: str = "<", limit: Limit = 20) -> CompletionList:
         """Return how facts that begin with a text continue, up to the end of their next part, those with most facts first.

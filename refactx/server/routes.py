@@ -136,15 +136,14 @@ def sparql_router(service: TextService) -> APIRouter:
 
         def run() -> Document:
             try:
-                result = sparql_result(index, known, asked.query, asked.limit)
+                result, note = sparql_result(index, known, asked.query, asked.limit)
             except EngineError as error:
                 status = 504 if isinstance(error, EngineTimeoutError) else 400
                 raise ApiError(status, error.for_clients, reason=str(error)) from None
-            found: Document = json.loads("".join(written(result, "json")))
+            found: Document = json.loads("".join(written(result, "json"))) | {"note": note}
             if isinstance(result, bool):
                 return found
-            more = {"truncated": result.truncated, "note": result.note}
-            return found | {"labels": labels(result.rows, known.names), **more}
+            return found | {"labels": labels(result.rows, known.names), "truncated": result.truncated}
 
         return JsonReply(await service.run_query(run))
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, M
 from concurrent.futures import Executor, Future
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Generic, Literal, TypeVar
@@ -379,7 +380,7 @@ class ThreadedStream(Generic[Piece, Value]):
         self._loop, self._stop = asyncio.get_running_loop(), Flag()
         self._queue: asyncio.Queue[Piece | None] = asyncio.Queue()
         self._on_end = on_end
-        self._future: Future[Value] = pool.submit(work, self._put, self._stop.is_set)
+        self._future: Future[Value] = pool.submit(work, partial(self._call, self._queue.put_nowait), self._stop.is_set)
         self._future.add_done_callback(lambda _: self._call(self._end))
 
     async def bursts(self) -> AsyncIterator[list[Piece]]:
@@ -403,9 +404,6 @@ class ThreadedStream(Generic[Piece, Value]):
     def cancel(self) -> None:
         """Let the work end: a text does before the next pass of the model."""
         self._stop.set()
-
-    def _put(self, piece: Piece) -> None:
-        self._call(self._queue.put_nowait, piece)
 
     def _end(self) -> None:
         self._queue.put_nowait(None)

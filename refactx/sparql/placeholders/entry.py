@@ -68,7 +68,7 @@ class Memory(Protocol):
         ...
 
     def exact(self, mentions: Sequence[Placeholder]) -> Sequence[Sequence[MemoryEntry]]:
-        """Return the entries of each mention's kind that have its label, without regard to case."""
+        """Return the entries of each mention's kind that have its label, in any spelling, those with most facts first."""
         ...
 
     def nearest(self, mentions: Sequence[Placeholder], count: int) -> Sequence[Sequence[Near]]:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from refactx.english import inverse_of
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, written_part
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
 

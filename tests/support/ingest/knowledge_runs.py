@@ -12,7 +12,7 @@ from refactx.entity_ids import entity_number
 from refactx.fact import MAX_PART_CHARACTERS, clean_part
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, join
 from refactx.ingest.parsers.formats import open_sources, read_sources, recognised
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.source_options import DEFAULT_SELECTION, Selection
 from refactx.ingest.sources import Source, inputs_of
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources
 from support.ingest.quiet import QUIET

@@ -10,7 +10,7 @@ from refactx.ingest.parsers.ntriples import id_of_iri, triples_of
 from refactx.ingest.parsers.parsed import TITLE, Parsed, table_of
 from refactx.ingest.parsers.values import format_literal, language_rank, value_kind
 from refactx.ingest.parsers.wikidata import LEFT_OUT, TERMS, kind_of, object_reason, other_reason, page_reason, title_of
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.source_options import DEFAULT_SELECTION, Selection
 
 
 def parse_exactly(block: bytes, first_line: int, selection: Selection = DEFAULT_SELECTION) -> Parsed:

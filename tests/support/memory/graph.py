@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.postgres.database import Database
 from refactx.ranking.encoders import Encoder
 from refactx.sparql.placeholders.vector_memory import BuildResult, build_memory

@@ -1,4 +1,4 @@
-"""The selection of an ingest: which facts of the sources it keeps, and which it adds."""
+"""The options of sources: which of their facts an ingest keeps, which it adds, and how tables are read."""
 
 import codecs
 import os
