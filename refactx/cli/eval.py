@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from refactx.sparql.packs.translator import Translator
 
 _POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"))
-_PACK_GROUP = ("pack_name", "modes", "policy", "source", "language", "category", "encoder")
+_PACK_GROUP = ("pack_name", "modes", "policy", "source", "category", "encoder")
 _OF_SERVERS = ("tokenizer",)
 _OF_ANSWERS = (
     *_OF_SERVERS,
@@ -37,11 +37,11 @@ _OF_ANSWERS = (
     *(one.name for one in fields(Generation)),
 )
 _OF_PACKS = (
-    *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "limit", "shard", "out",
-    "as_json", *common.MACHINE_GROUP, "index",
+    *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "language", "limit", "shard",
+    "out", "as_json", *common.MACHINE_GROUP, "index",
 )  # fmt: skip
 _GROUPS = {
-    "Questions and judge": ("split", "kinds", "limit", "shard", "judge", "judge_url"),
+    "Questions and judge": ("split", "kinds", "language", "limit", "shard", "judge", "judge_url"),
     "SPARQL of policies": _POLICY_GROUP,
     "Domain packs": _PACK_GROUP,
     **common.GENERATION_GROUPS,
@@ -95,7 +95,7 @@ _own_options = common.all_of(
     click.option(
         "--source", default="cases", type=click.Choice(["cases", "examples"]), metavar="SET", help="cases, or examples."
     ),
-    click.option("--language", metavar="LANGUAGE", help="Of the questions, such as it."),
+    click.option("--language", metavar="LANGUAGE", help="Of the questions, such as de; others are left out."),
     click.option("--category", metavar="CATEGORY", help="These cases alone, such as complex."),
 )
 
@@ -257,10 +257,11 @@ def _cases(given: Mapping[str, Any]) -> "list[PackCase]":
     if given["questions"] is None:
         _refuse(("split", "kinds"), "chooses among the questions of a file: give one")
         return []
-    _refuse(("source", "language", "category"), "chooses among cases of the pack: leave out one of the file and this")
+    _refuse(("source", "category"), "chooses among cases of the pack: leave out one of the file and this")
     if given["run_on"] in _RUN_ON:
         raise InputError(
             "the pack has no invented data for the questions of a file: give --run-on with store, tree or the URL of an "
             "endpoint"
         )
-    return cases_of_questions(choose_questions(read_queries(given["questions"]), given["split"], given["kinds"]))
+    asked = read_queries(given["questions"], given["language"])
+    return cases_of_questions(choose_questions(asked, given["split"], given["kinds"]))
