@@ -156,10 +156,12 @@ class Channels:
         min_confidence: float | None = None,
         room: int | None = None,
         earlier: Sequence[str] = (),
+        language: str | None = None,
     ) -> Channel | None:
         """Return the channel of a question; None if the prompt has no examples for one.
 
-        `min_confidence`: as in `Weights`, None for the prompt's; `room`, `earlier`: as in `Channel`.
+        `min_confidence`: as in `Weights`, None for the prompt's; `room`, `earlier`: as in `Channel`; `language`: of the
+        question, None: as its words say.
         """
         if not self._prompt.channel.strip():
             return None
@@ -177,7 +179,7 @@ class Channels:
             room=room,
             weights=replace(prompt.weights, min_confidence=least),
             ranker=self.ranker,
-            queries=self._queries,
+            queries=self._queries and replace(self._queries, words=self._queries.words.of_question(question, language)),
         )
 
 

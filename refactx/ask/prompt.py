@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +33,8 @@ THOUGHT = 1000
 THINK_WORDS = {"off": 0, "on": THOUGHT}
 MAX_FACTS = 25
 """A fact of the sample has 32 ids on average: so many leave room for the answer in `MAX_NEW_TOKENS`."""
+LANGUAGES = ("en", "de", "fr", "es")
+"""The languages of questions whose words are known (`prompts/words`); the first is that of questions that show none."""
 _CHOICE, _SAMPLING = "Choice of facts", "Sampling"
 
 
@@ -155,7 +158,7 @@ def load_prompt(name: str | Path = "wikidata") -> Prompt:
         examples = tuple(Example(**example) for example in fields.pop("example", []))
         if "tells" in fields:  # its name in earlier releases
             fields["min_confidence"] = fields.pop("tells")
-        words = QueryWords.of(_whole(fields.pop("words"))) if "words" in fields else None
+        words = _words_of(fields.pop("words")) if "words" in fields else None
         return _checked(Prompt(examples=examples, words=words, **fields))
     except (TypeError, ValueError) as error:
         raise InputError(
@@ -182,15 +185,28 @@ def prompt_of(*taught: str | Path | None) -> str | None:
     return None
 
 
-def _whole(words: dict[str, Any]) -> dict[str, Any]:
-    """Return a table of words with those that it does not have, of the prompt that it is `like`: `wikidata`."""
+def _words_of(words: dict[str, Any]) -> QueryWords:
+    """Return the words of a prompt's table: its own for all questions, or, where it is `like` another prompt, `wikidata`, those
+    of `LANGUAGES`, with its own in place of the first one's."""
     if not isinstance(words, dict) or "like" not in words:
-        return words
+        return QueryWords.of(words)
     if words["like"] != "wikidata":
         raise ValueError(f"its [words] are like {words['like']!r}: only those of wikidata can be taken")
-    base = read_toml((files("refactx.prompts") / "wikidata.toml").read_text(encoding="utf-8"))["words"]
-    own = {key: {**base.get(key, {}), **value} if isinstance(value, dict) else value for key, value in words.items()}
-    return {**base, **{key: value for key, value in own.items() if key != "like"}}
+    first, *others = (read_words(language) for language in LANGUAGES)
+    ways = {name: words.get(name, first[name]) for name in ("class_of", "subclass_of")}
+    own = {key: {**first.get(key, {}), **value} if isinstance(value, dict) else value for key, value in words.items()}
+    found = QueryWords.of({**first, **{key: value for key, value in own.items() if key != "like"}})
+    by_language = {
+        code: replace(QueryWords.of({**other, **ways}), language=code)
+        for code, other in zip(LANGUAGES[1:], others, strict=True)
+    }
+    return replace(found, language=LANGUAGES[0], others=by_language)
+
+
+@cache
+def read_words(language: str) -> dict[str, Any]:
+    """Return the table of the words of questions in one of `LANGUAGES`; the first one's has also the predicates of classes."""
+    return read_toml((files("refactx.prompts") / "words" / f"{language}.toml").read_text(encoding="utf-8"))
 
 
 def _checked(prompt: Prompt) -> Prompt:

@@ -45,9 +45,6 @@ STEPS_TO_WIDER = 6
 MAX_PREDICATES_OF_ENTITY = 4
 """The most predicates that lead to one entity."""
 
-ASKING = frozenset(["which", "what", "many", "all"])
-"""Words before the class that a question asks for."""
-
 MAX_BETWEEN = 10
 """How many things between two others are looked at."""
 
@@ -360,7 +357,7 @@ class QuerySearch:
         """The class of which the question asks which, what, how many or all; None without one."""
         for one in self.classes:
             before = re.findall(r"\w+", self._question[: max(one.start, 0)].lower())
-            if before[-1:] and before[-1] in ASKING:
+            if before and before[-1] in self._words.asking:
                 return one
         return None
 

@@ -157,6 +157,10 @@ class QueryAnswers:
         words = [word for word in words_of(value) if word not in known and not self._words.is_function(word)]
         return bool(words) and 2 * len(set(words) & set(words_of(self._question))) >= len(words)
 
+    @property
+    def _has_or(self) -> bool:
+        return bool(re.search(rf"\b{re.escape(self._words.either)}\b", self._question))
+
     @cached_property
     def mentions(self) -> Mentions:
         """What the question names."""
@@ -180,7 +184,8 @@ class QueryAnswers:
         entities = find_mentions(machine, self.facts, self._question, own).entities
         classes = classes_among(self.facts, self._words, [one.name for one in entities])
         things = [(one.start, one.stop) for one in entities if one.name not in classes]
-        pronoun = open_pronoun(self._question, things, self._words.is_function)
+        is_english = self._words.language in ("", "en")  # whose pronouns are known
+        pronoun = open_pronoun(self._question, things, self._words.is_function) if is_english else None
         start, stop = pronoun or (0, len(self._question.partition(" ")[0]))
         before: list[MentionSpan] = []
         for text in reversed(self.channel.earlier) if pronoun or not entities else ():
@@ -235,7 +240,7 @@ class QueryAnswers:
         `values`: the objects, by their names.
         """
         entities = search.mentions.entities
-        if values and {one.name for one in entities}.issuperset(values) and not re.search(r"\bor\b", self._question):
+        if values and {one.name for one in entities}.issuperset(values) and not self._has_or:
             return True
         if (
             values
