@@ -7,6 +7,7 @@ tokens are removed from it (`refactx.ask.conversation`).
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -35,6 +36,8 @@ MAX_FACTS = 25
 """A fact of the sample has 32 ids on average: so many leave room for the answer in `MAX_NEW_TOKENS`."""
 LANGUAGES = ("en", "de", "fr", "es")
 """The languages of questions whose words are known (`prompts/words`); the first is that of questions that show none."""
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*", re.ASCII)
+_NO_CODES = (("answer_language", "question"), ("answer_language", "index"))
 _CHOICE, _SAMPLING = "Choice of facts", "Sampling"
 
 
@@ -230,6 +233,9 @@ class Generation:
     `think`: the most ids of a thought before the answer, its marks included, besides `max_new_tokens`; or `"on"`, which is
     `THOUGHT`, or `"off"`, which is 0: no thought.
 
+    `language`: of the question, such as `de`; None: as its words say. `answer_language`: of the names in the answer, where
+    the index has labels in it: a code, `question` for that of the question, or `index` for the names of facts.
+
     `channel`: choose each fact by the question (`refactx.selection.channel`), if the prompt has examples for that and
     there are no beams; `min_confidence`: how much likelier, in nats, a fact or query has to make the question than none
     does, for the answer not to be "I don't know." (None: as the prompt says). `num_beams`: beams over the whole text.
@@ -247,6 +253,10 @@ class Generation:
     channel: bool = option(True, "Choose by the question; default: on without beams.", group=_CHOICE)
     min_confidence: float | None = option(
         None, "Confidence an answer needs; default: the prompt's.", metavar="X", group=_CHOICE, former="tells"
+    )
+    language: str | None = option(None, "Of the questions; default: by their words.", metavar="CODE", group=_CHOICE)
+    answer_language: str = option(
+        "question", "Of names in the answer: a code, question or index.", metavar="CODE", group=_CHOICE
     )
     fact_beams: int | None = option(None, "Beam search within each fact.", least=1, group=_CHOICE)
     fact_length_penalty: float = option(
@@ -270,6 +280,9 @@ class Generation:
             word: Any = {True: "on", False: "off"}.get(self.think, self.think)
             object.__setattr__(self, "think", THINK_WORDS.get(word, word))
         check_options(self)
+        for option_name, code in (("language", self.language), ("answer_language", self.answer_language)):
+            if code is not None and not _LANGUAGE.fullmatch(code) and (option_name, code) not in _NO_CODES:
+                raise InputError(f"{option_name} is {code!r}: give a code such as de")
         if self.think and self.num_beams > 1:
             raise InputError(
                 "a thought and num_beams were both given: thoughts need text by one beam, so leave one out"

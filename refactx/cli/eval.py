@@ -34,14 +34,14 @@ _OF_ANSWERS = (
     "batch_size",
     "weights",
     "ranker",
-    *(one.name for one in fields(Generation)),
+    *(one.name for one in fields(Generation) if one.name != "language"),
 )
 _OF_PACKS = (
     *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "language", "limit", "shard",
     "out", "as_json", *common.MACHINE_GROUP, "index",
 )  # fmt: skip
 _GROUPS = {
-    "Questions and judge": ("split", "kinds", "language", "limit", "shard", "judge", "judge_url"),
+    "Questions and judge": ("split", "kinds", "limit", "shard", "judge", "judge_url"),
     "SPARQL of policies": _POLICY_GROUP,
     "Domain packs": _PACK_GROUP,
     **common.GENERATION_GROUPS,
@@ -95,7 +95,6 @@ _own_options = common.all_of(
     click.option(
         "--source", default="cases", type=click.Choice(["cases", "examples"]), metavar="SET", help="cases, or examples."
     ),
-    click.option("--language", metavar="LANGUAGE", help="Of the questions, such as de; others are left out."),
     click.option("--category", metavar="CATEGORY", help="These cases alone, such as complex."),
 )
 
@@ -176,7 +175,11 @@ def _answer_task(given: dict[str, Any]) -> "Task[Any]":
     from refactx.eval.answer_task import AnswerTask
 
     _refuse(_POLICY_GROUP, "is of policies: give --sparql POLICY,... with it")
+    language = given["language"]  # of the texts, and so of the questions
+    if click.get_current_context().get_parameter_source("answer_language") is not _TYPED:
+        given["answer_language"] = "index"  # in which gold answers are
     generation = common.generation_of(given)
+    given["language"] = language
     engine = common.engine_options_of(given, given["batch_size"], generation.num_beams)
     return AnswerTask(generation=generation, engine=engine, **_without(given, *_POLICY_GROUP, *_PACK_GROUP))
 

@@ -137,18 +137,20 @@ class QueryAnswers:
         )
         if not is_named and all(value != subject for _, _, value in found):
             return ()
-        values = dict.fromkeys(bare_name(value) for one, of, value in found if (one, of) == (subject, predicate))
+        names = [value for one, of, value in found if (one, of) == (subject, predicate)]
         search, named = self._search, [v for *of, v in found if of == [subject, predicate]]
         if search.heads == ["ask"]:
             known = words_of(f"{bare_name(subject)} {predicate}")
             asked = [one for one in re.findall(r"\w+", self._question) if not self._words.is_function(one)]
             asks_for_any = all(word in known for one in asked for word in words_of(one))
+            values = [bare_name(name) for name in names]
             true = any(TRUTH.get(value.lower(), self._names(value, subject, predicate)) for value in values)
             true = true or (asks_for_any and all(value.lower() not in TRUTH for value in values))  # "Has Ann an email?"
-            values = {"yes" if true else "no": None}
+            names = ["yes" if true else "no"]
         elif unknown and self._says_nothing(search, subject, predicate, named):
             return (*unknown, *self.end)
-        return (*machine.source.tokenizer.encode(f"{self.channel.marker} {'; '.join(values)}"), *self.end)
+        answer = "; ".join(self.channel.in_language(names))
+        return (*machine.source.tokenizer.encode(f"{self.channel.marker} {answer}"), *self.end)
 
     def _names(self, value: str, subject: str, predicate: str) -> bool:
         """Return whether the question has at least half of the words of an object, without those of its subject and
@@ -267,7 +269,8 @@ class QueryAnswers:
 
     def _write(self, answered: AnsweredQuery) -> Sequence[int]:
         self.channel.answered.append(answered)
-        text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self.channel.marker} {answered.answer}"
+        answer = answered.answer_in(self.channel.in_language)
+        text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self.channel.marker} {answer}"
         return (*self._machine.source.tokenizer.encode(text), *self.end)
 
 
