@@ -274,14 +274,10 @@ class SourceOptions:
     properties: str | None = option(
         None, "Only these: P31,P569, IRIs, or a file of them.", metavar="LIST", group=_FACTS
     )
-    languages: str = option(
-        ",".join(LANGUAGES), "Languages of names, best first; of a change: the index's.", metavar="LIST", group=_FACTS
-    )
+    languages: str = option(",".join(LANGUAGES), "Languages of names, best first.", metavar="LIST", group=_FACTS)
     keep_external_ids: bool = option(False, "Keep identifiers in other databases.", group=_FACTS)
     descriptions: bool = option(True, "<X> <description> <...>; default: on.", group=_FACTS)
-    aliases: bool | None = option(
-        None, "<JFK (alias)> <alias of> <...>; default: as --inverse, and with several languages.", group=_FACTS
-    )
+    aliases: bool | None = option(None, "<JFK (alias)> <alias of> <...>; default: --inverse.", group=_FACTS)
     inverse_names: Path | None = option(None, "Lines of P57<TAB>director of, or TOML.", metavar="FILE", group=_FACTS)
     inverse_limit: int = option(INVERSE_LIMIT, "At most N per object and property.", least=1, group=_FACTS)
     profile: str | None = option(

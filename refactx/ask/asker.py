@@ -161,7 +161,7 @@ class Channels:
         earlier: Sequence[str] = (),
         *,
         language: str | None = None,
-        answer_language: str = "index",
+        answer_language: str | None = "index",
     ) -> Channel | None:
         """Return the channel of a question; None if the prompt has no examples for one.
 
@@ -189,7 +189,7 @@ class Channels:
             return channel
         words = self._queries.words.of_question(question, language)
         channel = replace(channel, queries=replace(self._queries, words=words))
-        code = words.language if answer_language == "question" else answer_language
+        code = words.language if answer_language in (None, "question") else answer_language
         return self._answering(channel, code, self._queries.words)
 
     def _answering(self, channel: Channel, language: str, words: QueryWords) -> Channel:
@@ -615,7 +615,7 @@ class Asker:
             )
         if free and replace(options, channel=False) != options.free:  # `channel` is True by default
             raise InputError("free text has no facts: leave out free, or leave out fact_beams and max_facts")
-        if not free and options.answer_language not in ("question", "index"):
+        if not free and options.answer_language not in (None, "question", "index"):
             index = labelled(self._index)
             known = [code for code in index.languages if code != "mul"] if index is not None else []
             if options.answer_language not in known:

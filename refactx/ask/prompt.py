@@ -234,7 +234,7 @@ class Generation:
     `THOUGHT`, or `"off"`, which is 0: no thought.
 
     `language`: of the question, such as `de`; None: as its words say. `answer_language`: of the names in the answer, where
-    the index has labels in it: a code, `question` for that of the question, or `index` for the names of facts.
+    the index has labels in it: a code, `question` or None for that of the question, or `index` for the names of facts.
 
     `channel`: choose each fact by the question (`refactx.selection.channel`), if the prompt has examples for that and
     there are no beams; `min_confidence`: how much likelier, in nats, a fact or query has to make the question than none
@@ -254,9 +254,9 @@ class Generation:
     min_confidence: float | None = option(
         None, "Confidence an answer needs; default: the prompt's.", metavar="X", group=_CHOICE, former="tells"
     )
-    language: str | None = option(None, "Of the questions; default: by their words.", metavar="CODE", group=_CHOICE)
-    answer_language: str = option(
-        "question", "Of names in the answer: a code, question or index.", metavar="CODE", group=_CHOICE
+    language: str | None = option(None, "Of the questions; default: by words.", metavar="CODE", group=_CHOICE)
+    answer_language: str | None = option(
+        None, "Of answers: index, or a code; default: question.", metavar="CODE", group=_CHOICE
     )
     fact_beams: int | None = option(None, "Beam search within each fact.", least=1, group=_CHOICE)
     fact_length_penalty: float = option(
