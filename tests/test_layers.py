@@ -106,18 +106,18 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "tree": 2141,
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
     "postgres": 3502,
-    "index share": 3274,
+    "index share": 3313,  # labels by language
     "linking": 545,  # notes name the other entities of a name; ids are looked up as names are
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
-    "walks": 3148,
-    "selection": 3520,  # what is nearest in meaning: properties, measures, classes; objects of the class that is asked for
-    "ask": 5720,  # thoughts, which were in selection; an index has a ranker
-    "ingest": 13990,  # appended rows are those of the table that has their columns
+    "walks": 3171,  # answers in another language
+    "selection": 3615,  # what is nearest in meaning; words of questions by language, and answers in theirs
+    "ask": 5813,  # words and answers by language; thoughts, which were in selection; an index has a ranker
+    "ingest": 14115,  # names in several languages; appended rows are those of the table that has their columns
     "sparql": 14360,
-    "eval": 4796,
-    "documents server mcp": 8134,
-    "cli models build": 6724,  # options of engines are declared here
+    "eval": 4862,  # questions of a language
+    "documents server mcp": 8145,
+    "cli models build": 6745,  # options of engines are declared here; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

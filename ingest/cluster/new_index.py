@@ -38,7 +38,12 @@ from refactx.postgres.database import Database
 
 _ON_CLUSTER = ("units.parquet", "facts.parquet")
 """The files of a knowledge base that stay tables of the cluster, which sorts none of them."""
-_ORDERS = {"names.parquet": ["name"], "ids.parquet": ["entity"], "hubs.parquet": ["object", "predicate", "inverse"]}
+_ORDERS = {
+    "names.parquet": ["name"],
+    "ids.parquet": ["entity"],
+    "labels.parquet": ["language", "entity"],
+    "hubs.parquet": ["object", "predicate", "inverse"],
+}
 
 
 def build_index(

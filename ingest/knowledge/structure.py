@@ -34,6 +34,7 @@ from refactx.errors import InputError
 from refactx.fact import clean_part, written_part
 from refactx.ingest import profile as iris
 from refactx.ingest.parsers.parsed import END, FAMILY_NAME, GIVEN_NAME, LABEL, OWN_NAME, START
+from refactx.ingest.parsers.values import NO_LANGUAGE
 from refactx.ingest.profile import Profile, local_name
 from refactx.ingest.work import WorkDatabase
 
@@ -271,7 +272,7 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
     database.table("graph_claims", f"SELECT {', '.join(typed)}, text, kind FROM shaped")
     typed = [f"{_TYPED.format(name)} AS {name}" for name in ("subject", "object")]
     database.table("inverse_of", f"SELECT {', '.join(typed)} FROM claims WHERE property = {_N['inverse_of']}")
-    database.table("graph_terms", f"SELECT {_TYPED.format('entity')} AS entity, kind, rank, text FROM terms")
+    database.table("graph_terms", f"SELECT {_TYPED.format('entity')} AS entity, kind, rank, language, text FROM terms")
     database.table(
         "entities",
         f"SELECT {_TYPED.format('entity')} AS entity, id FROM found UNION SELECT entity, id FROM path_properties",
@@ -352,7 +353,8 @@ def _add_given_names(database: WorkDatabase, profile: Profile | None) -> int:
         rows = pa.table({"id": [iri for iri, _ in names], "name": [name for _, name in names]})
         with database.lend("given_labels", rows):
             database.execute(
-                f"INSERT INTO graph_terms SELECT entity, {LABEL}, 0, name FROM given_labels JOIN entities USING (id)"
+                f"INSERT INTO graph_terms SELECT entity, {LABEL}, 0, {NO_LANGUAGE}, name"
+                " FROM given_labels JOIN entities USING (id)"
             )
     return database.number("SELECT count(*) FROM graph_terms") - before
 

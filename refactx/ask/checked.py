@@ -303,7 +303,8 @@ def unsupported_option(options: Generation, *, free: bool) -> str:
     >>> unsupported_option(Generation(temperature=1), free=False)
     ''
     """
-    taken = {name: getattr(options, name) for name in ("max_new_tokens", *SAMPLING)}
+    of_language = ("language", *(("answer_language",) if options.answer_language in ("question", "index") else ()))
+    taken = {name: getattr(options, name) for name in ("max_new_tokens", *of_language, *SAMPLING)}
     usual = replace(GREEDY.free if free else GREEDY, **taken)
     return next((one.name for one in fields(options) if getattr(options, one.name) != getattr(usual, one.name)), "")
 

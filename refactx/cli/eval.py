@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from refactx.sparql.packs.translator import Translator
 
 _POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"))
-_PACK_GROUP = ("pack_name", "modes", "policy", "source", "language", "category", "encoder")
+_PACK_GROUP = ("pack_name", "modes", "policy", "source", "category", "encoder")
 _OF_SERVERS = ("tokenizer",)
 _OF_ANSWERS = (
     *_OF_SERVERS,
@@ -34,11 +34,11 @@ _OF_ANSWERS = (
     "batch_size",
     "weights",
     "ranker",
-    *(one.name for one in fields(Generation)),
+    *(one.name for one in fields(Generation) if one.name != "language"),
 )
 _OF_PACKS = (
-    *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "limit", "shard", "out",
-    "as_json", *common.MACHINE_GROUP, "index",
+    *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "language", "limit", "shard",
+    "out", "as_json", *common.MACHINE_GROUP, "index",
 )  # fmt: skip
 _GROUPS = {
     "Questions and judge": ("split", "kinds", "limit", "shard", "judge", "judge_url"),
@@ -94,7 +94,6 @@ _own_options = common.all_of(
     click.option(
         "--source", default="cases", type=click.Choice(["cases", "examples"]), metavar="SET", help="cases, or examples."
     ),
-    click.option("--language", metavar="LANGUAGE", help="Of the questions, such as it."),
     click.option("--category", metavar="CATEGORY", help="These cases alone, such as complex."),
 )
 
@@ -175,7 +174,11 @@ def _answer_task(given: dict[str, Any]) -> "Task[Any]":
     from refactx.eval.answer_task import AnswerTask
 
     _refuse(_POLICY_GROUP, "is of policies: give --sparql POLICY,... with it")
+    language = given["language"]  # of the texts, and so of the questions
+    if click.get_current_context().get_parameter_source("answer_language") is not _TYPED:
+        given["answer_language"] = "index"  # in which gold answers are
     generation = common.generation_of(given)
+    given["language"] = language
     engine = common.engine_options_of(given, given["batch_size"], generation.num_beams)
     return AnswerTask(generation=generation, engine=engine, **_without(given, *_POLICY_GROUP, *_PACK_GROUP))
 
@@ -256,10 +259,11 @@ def _cases(given: Mapping[str, Any]) -> "list[PackCase]":
     if given["questions"] is None:
         _refuse(("split", "kinds"), "chooses among the questions of a file: give one")
         return []
-    _refuse(("source", "language", "category"), "chooses among cases of the pack: leave out one of the file and this")
+    _refuse(("source", "category"), "chooses among cases of the pack: leave out one of the file and this")
     if given["run_on"] in _RUN_ON:
         raise InputError(
             "the pack has no invented data for the questions of a file: give --run-on with store, tree or the URL of an "
             "endpoint"
         )
-    return cases_of_questions(choose_questions(read_queries(given["questions"]), given["split"], given["kinds"]))
+    asked = read_queries(given["questions"], given["language"])
+    return cases_of_questions(choose_questions(asked, given["split"], given["kinds"]))

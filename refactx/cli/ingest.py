@@ -35,6 +35,9 @@ def print_report(report: "Report") -> None:
     if named:
         collided = f"; {counted(report.collisions, 'name')} collided" if report.collisions else ""
         click.echo(f"entities: {report.entities:,}, named by {named}{collided}")
+    if report.names_by_language:
+        by_language = (f"{number:,} {code}" for code, number in report.names_by_language.items())
+        click.echo(f"names by language: {', '.join(by_language)}")
     click.echo(f"lines: {report.lines_read:,} read, {report.kept:,} kept")
     for reason, count in report.dropped.items():
         click.echo(f"  {count:>12,} dropped: {reason}")

@@ -178,7 +178,7 @@ class AnswerTask(IndexTask):
 
     def read(self) -> list[Question]:
         """Return the questions of the file that have gold answers."""
-        return read_questions(self.questions)
+        return read_questions(self.questions, self.language)
 
     def check(self) -> None:
         """Raise InputError for options that exclude each other, or if a package is missing."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import Field
 
 from refactx.ask.browse import browse, check_text
+from refactx.ask.prompt import Generation
 from refactx.documents import (
     AnswerForAssistants,
     Classes,
@@ -67,8 +68,9 @@ RowLimit = Annotated[int, Field(ge=1, le=MOST_ROWS)]
 Value = TypeVar("Value")
 LookUp = Callable[..., Awaitable[Any]]
 """A function that calls a function with arguments where lookups are made, and returns what it returns."""
-Ask = Callable[[str], Awaitable[AnswerForAssistants]]
-"""A function that answers a question; it ends when it is cancelled. It raises RefactxError."""
+Ask = Callable[[str, str], Awaitable[AnswerForAssistants]]
+"""A function that answers a question in a language, as of `refactx.Generation`; it ends when it is cancelled. It raises
+RefactxError."""
 
 
 def found_entities(facts: TreeFacts, found: Sequence[FoundName]) -> list[FoundEntity]:
@@ -286,11 +288,13 @@ class FactTools:
         nearest = [stated_fact(linked, fact.text) for fact, linked in one.nearest]
         return FactCheck(one.exists, stated_fact(one.linked, one.fact.text), nearest)
 
-    async def ask(self, question: str) -> AnswerForAssistants:
-        """Answer a question with facts of the knowledge base as proof. A small model writes the answer: check its facts."""
+    async def ask(self, question: str, answer_language: str = "question") -> AnswerForAssistants:
+        """Answer a question with facts of the knowledge base as proof. A small model writes the answer: check its facts.
+
+        The answer is in the language of the question, of a code such as `de`, or as the facts have it, `index`."""
         if self._ask is None:
             raise not_started("model", "--model")
-        return await self._ask(_short(question))
+        return await self._ask(_short(question), answer_language)
 
     async def _read(self, read: Callable[[], Value], call: LookUp | None = None) -> Value:
         found: Value = await (call or self._look_up)(read)
@@ -300,10 +304,10 @@ class FactTools:
 def asks_alone(asker: "Asker | CheckedAsker") -> Ask:
     """Return what answers questions by an asker, in threads."""
 
-    async def ask(question: str) -> AnswerForAssistants:
-        ended = Event()
+    async def ask(question: str, answer_language: str) -> AnswerForAssistants:
+        ended, options = Event(), Generation(answer_language=answer_language)
         try:
-            found = await in_thread(partial(asker.ask, question, cancelled=ended.is_set))
+            found = await in_thread(partial(asker.ask, question, options, cancelled=ended.is_set))
         finally:
             ended.set()
         given = found.answer, found.text, found.evidence, found.queries

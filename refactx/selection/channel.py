@@ -13,7 +13,7 @@ text after a fact. Everything written still comes from the tree.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -76,9 +76,13 @@ class Channel:
     `ranker`: tells how near names are to the question in meaning; None: no name is nearer than others. `queries`: what queries
     that may take the place of facts are made of; None: there are none.
 
+    `labels`: returns the labels of things in the language of the answer by their names, None: that is the names' language;
+    `answers`: what yes and no are in it.
+
     `evidence`: for each chosen fact (its ids up to the end of its property), how much likelier it makes the question, a
     difference of log-probabilities, with what its meaning counts for; `compared`: the properties that each choice compared, the
-    best first; `answered`: the queries that the text has.
+    best first; `answered`: the queries that the text has; `translated`: what the answer has in another language, with the names
+    of the index.
     """
 
     examples: Sequence[IdPath]
@@ -92,9 +96,20 @@ class Channel:
     weights: Weights = field(default_factory=Weights)
     ranker: Ranker | None = None
     queries: QuerySources | None = None
+    labels: Callable[[Sequence[str]], Mapping[str, str]] | None = None
+    answers: Mapping[str, str] = field(default_factory=dict)
     evidence: dict[IdPath, float] = field(default_factory=dict, init=False)
     compared: list[Sequence[ComparedProperty]] = field(default_factory=list, init=False)
     answered: list[AnsweredQuery] = field(default_factory=list, init=False)
+    translated: dict[str, str] = field(default_factory=dict, init=False)
+
+    def in_language(self, values: Sequence[str]) -> list[str]:
+        """Return the values of an answer, by their names in the index, as it has them: in its language, each once."""
+        labels = {} if self.labels is None else self.labels(values)
+        named = {value: bare_name(value) for value in values}
+        texts = {value: labels.get(value) or self.answers.get(name, name) for value, name in named.items()}
+        self.translated.update({text: named[value] for value, text in texts.items() if text != named[value]})
+        return list(dict.fromkeys(texts.values()))
 
     def meanings(self, names: Sequence[str], called: Sequence[str] = ()) -> NDArray[np.float64]:
         """Return what the meaning of the question says of names, in nats, float64[names].

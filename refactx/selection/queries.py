@@ -46,9 +46,6 @@ STEPS_TO_WIDER = 6
 MAX_PREDICATES_OF_ENTITY = 4
 """The most predicates that lead to one entity."""
 
-ASKING = frozenset(["which", "what", "many", "all"])
-"""Words before the class that a question asks for."""
-
 MAX_BETWEEN = 10
 """How many things between two others are looked at."""
 
@@ -355,14 +352,18 @@ class QuerySearch:
                     ways += self._compared(Base(start, predicate), query)
         unique = {one.query: one for one in ways}.values()
         scored = [one._replace(prior=one.prior + self._of_meaning(one.query)) for one in unique]
-        return nlargest(self._weights.nearest_properties, scored, key=lambda one: one.prior)
+        best = dict[frozenset[str], float]()  # by the predicates of queries
+        for one in scored:
+            best[_predicates(one.query)] = max(one.prior, best.get(_predicates(one.query), one.prior))
+        kept = nlargest(self._weights.nearest_properties, best, key=lambda some: best[some])
+        return [one for one in scored if _predicates(one.query) in kept]
 
     @cached_property
     def asked_class(self) -> Mention | None:
         """The class of which the question asks which, what, how many or all; None without one."""
         for one in self.classes:
             before = re.findall(r"\w+", self._question[: max(one.start, 0)].lower())
-            if before[-1:] and before[-1] in ASKING:
+            if before and before[-1] in self._words.asking:
                 return one
         return None
 
@@ -417,8 +418,7 @@ class QuerySearch:
 
     def _of_meaning(self, query: Query) -> float:
         """Return what the meaning of the question says of the nearest predicate of a query, in nats."""
-        hops = [*query.hops, *(hop for one in query.which for hop in one.hops)]
-        names = [hop.predicate for hop in hops if hop.predicate not in self.conditions.class_ways]
+        names = sorted(_predicates(query) - self.conditions.class_ways)
         named = {query.start, *(one.value for one in query.which)}
         return max(self.meanings(names, *(one for one in self.mentions.entities if one.name in named)), default=0.0)
 
@@ -687,6 +687,10 @@ class QuerySearch:
         ]
         order = sorted(zip(found, priors, strict=True), key=lambda pair: -pair[1])
         return order[: self._weights.nearest_properties]
+
+
+def _predicates(query: Query) -> frozenset[str]:
+    return frozenset(hop.predicate for hops in (query.hops, *(one.hops for one in query.which)) for hop in hops)
 
 
 def _head_for(head: Head, predicate: Predicate) -> Head:

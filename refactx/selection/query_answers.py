@@ -137,22 +137,25 @@ class QueryAnswers:
         )
         if not is_named and all(value != subject for _, _, value in found):
             return ()
-        values = dict.fromkeys(bare_name(value) for one, of, value in found if (one, of) == (subject, predicate))
-        search, named = self._search, [v for *of, v in found if of == [subject, predicate]]
+        names = [value for one, of, value in found if (one, of) == (subject, predicate)]
+        search = self._search
         if search.heads == ["ask"]:
             known = words_of(f"{bare_name(subject)} {predicate}")
             asked = [one for one in re.findall(r"\w+", self._question) if not self._words.is_function(one)]
             asks_for_any = all(word in known for one in asked for word in words_of(one))
+            values = {name: bare_name(name) for name in names}
             mentioned = {one.name for one in mentions.entities} - {subject}
             true = any(
-                TRUTH.get(value.lower(), value in mentioned or self._names(bare_name(value), subject, predicate))
-                for value in named
+                TRUTH.get(value.lower(), name in mentioned or self._names(value, subject, predicate))
+                for name, value in values.items()
             )
-            true = true or (asks_for_any and all(value.lower() not in TRUTH for value in values))  # "Has Ann an email?"
-            values = {"yes" if true else "no": None}
-        elif unknown and self._says_nothing(search, subject, predicate, named):
+            is_plain = all(value.lower() not in TRUTH for value in values.values())
+            true = true or (asks_for_any and is_plain)  # "Has Ann an email?"
+            names = ["yes" if true else "no"]
+        elif unknown and self._says_nothing(search, subject, predicate, names):
             return (*unknown, *self.end)
-        return (*machine.source.tokenizer.encode(f"{self.channel.marker} {'; '.join(values)}"), *self.end)
+        answer = "; ".join(self.channel.in_language(names))
+        return (*machine.source.tokenizer.encode(f"{self.channel.marker} {answer}"), *self.end)
 
     def _names(self, value: str, subject: str, predicate: str) -> bool:
         """Return whether the question has at least half of the words of an object, without those of its subject and
@@ -160,6 +163,10 @@ class QueryAnswers:
         known = set(words_of(f"{bare_name(subject)} {predicate}"))
         words = [word for word in words_of(value) if word not in known and not self._words.is_function(word)]
         return bool(words) and 2 * len(set(words) & set(words_of(self._question))) >= len(words)
+
+    @property
+    def _has_or(self) -> bool:
+        return bool(re.search(rf"\b{re.escape(self._words.either)}\b", self._question))
 
     @cached_property
     def mentions(self) -> Mentions:
@@ -184,7 +191,8 @@ class QueryAnswers:
         entities = find_mentions(machine, self.facts, self._question, own).entities
         classes = classes_among(self.facts, self._words, [one.name for one in entities])
         things = [(one.start, one.stop) for one in entities if one.name not in classes]
-        pronoun = open_pronoun(self._question, things, self._words.is_function)
+        is_english = self._words.language in ("", "en")  # whose pronouns are known
+        pronoun = open_pronoun(self._question, things, self._words.is_function) if is_english else None
         start, stop = pronoun or (0, len(self._question.partition(" ")[0]))
         before: list[MentionSpan] = []
         for text in reversed(self.channel.earlier) if pronoun or not entities else ():
@@ -239,7 +247,7 @@ class QueryAnswers:
         `values`: the objects, by their names.
         """
         entities = search.mentions.entities
-        if values and {one.name for one in entities}.issuperset(values) and not re.search(r"\bor\b", self._question):
+        if values and {one.name for one in entities}.issuperset(values) and not self._has_or:
             return True
         if (
             values
@@ -266,7 +274,8 @@ class QueryAnswers:
 
     def _write(self, answered: AnsweredQuery) -> Sequence[int]:
         self.channel.answered.append(answered)
-        text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self.channel.marker} {answered.answer}"
+        answer = answered.answer_in(self.channel.in_language)
+        text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self.channel.marker} {answer}"
         return (*self._machine.source.tokenizer.encode(text), *self.end)
 
 

@@ -95,7 +95,7 @@ class Weights:
     )
     least_nearness: float = option(
         0.25,
-        "nearness of a predicate whose values are compared with a number, or of a class that is not named",
+        "nearness of a predicate that is compared with a number, or of an unnamed class",
         group=_QUERIES,
     )
     sampled_members: int = option(50, "members that stand for a set", least=1, group=_QUERIES)

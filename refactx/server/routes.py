@@ -415,9 +415,10 @@ def _safely(service: TextService, call: Callable[..., Any]) -> Callable[..., Any
     return called
 
 
-def _asks(service: TextService) -> Callable[[str], Any]:
-    async def ask(question: str) -> AnswerForAssistants:
-        order = GenerationOrder(question=question, generation=Generation(max_new_tokens=service.options.max_tokens))
+def _asks(service: TextService) -> Callable[[str, str], Any]:
+    async def ask(question: str, answer_language: str) -> AnswerForAssistants:
+        options = Generation(max_new_tokens=service.options.max_tokens, answer_language=answer_language)
+        order = GenerationOrder(question=question, generation=options)
         with _safe():
             (slot,) = service.take_slots([order])
             finished = None

@@ -210,8 +210,8 @@ class Finished:
 
     `text`: all of it after the `thought`, which took `thought_tokens`; `answer`: its final answer, empty if there is
     none; `answer_start`: where the marker before it begins; `facts`: those in it; `queries`: those in it with their
-    answers; `unknown`: whether the answer is that the facts do not tell; `confidence`: as in `refactx.Answer`; `form`: the
-    answer in the form that was asked for, such as JSON, None if none was; `calls`: those of tools, after the text;
+    answers; `unknown`: whether the answer is that the facts do not tell; `confidence`, `named`: as in `refactx.Answer`;
+    `form`: the answer in the form that was asked for, such as JSON, None if none was; `calls`: those of tools, after the text;
     `scores`: how likely the tokens of the text were, None if that was not asked for; `unheld`: what is not held of the
     arguments of tools, by their names.
     """
@@ -221,6 +221,7 @@ class Finished:
     forward_passes: int
     text: str = ""
     answer: str = ""
+    named: str = ""
     answer_start: int = 0
     facts: tuple[CitedFact, ...] = ()
     queries: tuple[AnsweredQuery, ...] = ()
@@ -244,7 +245,9 @@ class Finished:
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """The facts of the text and of its query, each once: those that prove the answer first."""
-        return evidence_of(self.answer, [one.linked for one in self.facts], self.queries, unknown=self.unknown)
+        return evidence_of(
+            self.named or self.answer, [one.linked for one in self.facts], self.queries, unknown=self.unknown
+        )
 
     @property
     def proof(self) -> list[CitedFact]:

@@ -64,7 +64,7 @@ CLAIMS = {(ANN, "likes", "Bob"), ("Eve", "likes", ANN), (ANN, "age", "7"), ("Zoe
             },
         ),
         (
-            Selection(languages=("de", "en"), limit=4),
+            Selection(languages=("de", "en"), aliases=False, limit=4),
             {
                 ("Anna (a person)", "likes", "Bob (eine Person)"),
                 ("Eve", "likes", "Anna (a person)"),

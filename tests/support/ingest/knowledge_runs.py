@@ -75,7 +75,7 @@ def facts_of(built: KnowledgeBase) -> set[Fact]:
     assert report.lines_read == report.kept + sum(report.dropped.values())
     assert list(report.dropped) == sorted(report.dropped)
     assert all(report.dropped.values())
-    files = ["facts.parquet", "hubs.parquet", "ids.parquet", "names.parquet", "units.parquet"]
+    files = ["facts.parquet", "hubs.parquet", "ids.parquet", "labels.parquet", "names.parquet", "units.parquet"]
     assert sorted(p.name for p in built.folder.iterdir()) == files
     names = pq.read_table(built.folder / "names.parquet").to_pylist()
     assert {row["name"] for row in names} <= set(texts)
