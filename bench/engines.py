@@ -19,11 +19,12 @@ from refactx.ask.asker import Asker
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, FreeText, State
 from refactx.engines.engine import Engine, LanguageModel, Steps
-from refactx.engines.loading import EngineOptions, load_language_model
+from refactx.engines.language_models import load_language_model
 from refactx.engines.scheduler import CHUNK_IDS, Job, Scheduler, run_jobs
 from refactx.engines.writer import GREEDY_SAMPLING, Capabilities, Hooks, Row, Sampler, TextWriter
 from refactx.eval.questions import choose_questions, read_questions
 from refactx.index.open import open_index
+from refactx.models.options import EngineOptions
 from refactx.selection.plain import FreeChooser, PlainChooser
 
 PROMPT = "Here are facts, one a line.\nFact:"

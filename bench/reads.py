@@ -14,11 +14,12 @@ import click
 
 from refactx.ask.asker import Asker
 from refactx.engines.engine import FeedTree, Steps
+from refactx.engines.language_models import load_language_model
 from refactx.engines.llamacpp.library import Context, Entry
-from refactx.engines.loading import EngineOptions, load_language_model
 from refactx.eval.questions import choose_questions, read_questions
 from refactx.index.open import open_index
-from refactx.selection import candidates, channel
+from refactx.models.options import EngineOptions
+from refactx.selection.candidates import CandidateSearch
 from refactx.selection.scores import QuestionScore
 
 TEXT = "text"
@@ -33,8 +34,9 @@ class Reads:
 
     def install(self) -> None:
         """Count what llama.cpp reads in this process from now on."""
-        candidates._find_names = self._counted(candidates._find_names, lambda args: "names")
-        channel.find_properties = self._counted(channel.find_properties, lambda args: "properties")
+        for name in ("subjects", "properties"):
+            counted = self._counted(getattr(CandidateSearch, name), lambda _, name=name: name)  # type: ignore[misc]
+            setattr(CandidateSearch, name, counted)
         QuestionScore.likelihoods = self._counted(  # type: ignore[method-assign]
             QuestionScore.likelihoods, lambda args: f"question after {'queries' if args[0]._examples else 'facts'}"
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from refactx.ingest.publish import IngestResult
     from refactx.ingest.report import Report
     from refactx.ingest.retokenisation import retokenise
-    from refactx.ingest.selection import Selection
+    from refactx.ingest.source_options import Selection
     from refactx.ingest.work import Resources
 
 __all__ = ["ChangeResult", "CompactResult", "IngestResult", "Report", "Resources", "Selection"]
@@ -34,6 +34,6 @@ __getattr__ = lazy_exports(
         "report": "Report",
         "work": "Resources",
         "retokenisation": "retokenise",
-        "selection": "Selection",
+        "source_options": "Selection",
     },
 )

@@ -8,7 +8,7 @@ from typing import Required, TypedDict
 
 from refactx.ingest.report import Clock, ProgressBars
 from refactx.ingest.segment.cutting import DEFAULT_SHAPE, Shape
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.source_options import DEFAULT_SELECTION, Selection
 from refactx.ingest.sources import Inputs, Source, inputs_of
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, names_of, work_folder
 from refactx.postgres.database import Database

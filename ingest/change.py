@@ -33,7 +33,7 @@ from refactx.ingest.profile import Profile, predicate_label
 from refactx.ingest.publish import has_names, load_segment, name_rows
 from refactx.ingest.report import Report, timings
 from refactx.ingest.revision import Reviser, Revision, open_revision
-from refactx.ingest.selection import NO_INVERSE_LIMIT, Selection, TableOptions, is_property
+from refactx.ingest.source_options import LANGUAGES, NO_INVERSE_LIMIT, Selection, TableOptions, is_property
 from refactx.ingest.sources import Inputs, Source
 from refactx.postgres import writing
 from refactx.postgres.catalogue import Hub, change_hubs, copy_rows, knows_hubs, number, read_hubs
@@ -281,6 +281,10 @@ class _Change:
         selection, entry = self.build.selection, self.entry
         own = entry.report.get("selection", {})
         profile = Profile.from_json(own["profile"]) if isinstance(own.get("profile"), dict) else None
+        if selection.languages == LANGUAGES and isinstance(own.get("languages"), list):
+            selection = replace(selection, languages=tuple(own["languages"]))
+            if selection.has_languages:
+                selection = replace(selection, aliases=bool(own.get("aliases")))
         if self.action == "update":
             names = selection.inverse_names or tuple((own.get("inverse_names") or {}).items())
             inverse = bool(own.get("inverse"))
@@ -378,7 +382,7 @@ class _Change:
             with connection.transaction():
                 segments = {sign: writing.add_segment(connection, entry.id, sign) for sign in parts}
                 names = None
-                if names_of is not None and has_names(names_of):
+                if names_of is not None and (has_names(names_of) or has_names(names_of, "labels.parquet")):
                     names = writing.add_name_table(connection, entry.knowledge_base)
             with writing.or_removed(connection, entry), connection.transaction():
                 for sign, segment in segments.items():

@@ -9,13 +9,23 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from refactx.errors import CorruptIndexError
 from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
-from refactx.index.names import FIRST_KEY, Named, is_id_key, pack_blocks, pack_id_blocks, unpack_block, unpack_ids
+from refactx.index.names import (
+    FIRST_KEY,
+    Named,
+    is_id_key,
+    language_of,
+    pack_blocks,
+    pack_id_blocks,
+    unpack_block,
+    unpack_ids,
+)
 from refactx.ingest.build import RowJob, RowJobOptions, index_change
 from refactx.ingest.encoding import CHOSEN, SequenceWriter, WholeFacts
 from refactx.ingest.publish import load_segment
@@ -136,18 +146,20 @@ def _merge_names(database: Database, tables: tuple[int, ...]) -> Iterator[KeyedR
         # The latest table has the least rank, so its entry is the first of equal ones.
         if all(row is None or is_id_key(row[0]) for row in first_rows):
             ids = [_read_ids(connection, table, -table) for table in tables]
-            yield from pack_id_blocks(_drop_repeated(heapq.merge(*ids)), codec)
+            merged = _drop_repeated(heapq.merge(*ids))
+            for language, rows in groupby(merged, key=lambda row: row[0][0]):
+                yield from pack_id_blocks(((number, name) for (_, number), name in rows), codec, language)
         names = [_read_names(connection, table, -table) for table in tables]
         yield from pack_blocks(((key.decode(), named) for key, named in _drop_repeated(heapq.merge(*names))), codec)
 
 
-def _read_ids(connection: Connection, table: int, rank: int) -> Iterator[tuple[int, int, str]]:
-    """Yield the names by id of a table in ascending order, as (number, rank, name)."""
+def _read_ids(connection: Connection, table: int, rank: int) -> Iterator[tuple[tuple[str, int], int, str]]:
+    """Yield the names by id of a table in ascending order, then its labels, as ((language, number), rank, name)."""
     codec = RowCodec()
     for key, block in _read_rows(connection, table, "<"):
         numbers, names = unpack_ids(key, block, codec, f"block of ids {key.hex()}")
         for number, name in zip(numbers.tolist(), names, strict=True):
-            yield number, rank, name
+            yield (language_of(key), number), rank, name
 
 
 def _read_names(connection: Connection, table: int, rank: int) -> Iterator[tuple[bytes, int, Named]]:

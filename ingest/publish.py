@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from refactx.tree.codes import RowCodec
 
 _SHOWN = (
     *("facts", "claims", "descriptions", "aliases", "derived", "lines_read", "kept", "dropped", "cut", "malformed"),
-    *("notes", "entities", "names", "collisions", "not_inverted", "hubs", "selection"),
+    *("notes", "entities", "names", "names_by_language", "collisions", "not_inverted", "hubs", "selection"),
 )
 """What the JSON of a result has of its report."""
 
@@ -134,16 +136,18 @@ def load_segment(
     }
 
 
-def has_names(folder: Path) -> bool:
-    """Return whether a knowledge base in a folder names any entity."""
-    return bool(parquet.read_metadata(folder / "names.parquet").num_rows)
+def has_names(folder: Path, file: str = "names.parquet") -> bool:
+    """Return whether a knowledge base in a folder names any entity, or another of its files has rows."""
+    return bool(parquet.read_metadata(folder / file).num_rows)
 
 
 def name_rows(folder: Path) -> Iterator[KeyedRow]:
-    """Yield the rows of a name table for a knowledge base in a folder: names by id, then ids by name."""
+    """Yield the rows of a name table for a knowledge base in a folder: names by id, labels, then ids by name."""
     codec = RowCodec(level=ZSTD_LEVEL)
     ids = ((row["entity"], row["name"]) for row in _rows_of(folder / "ids.parquet"))
     yield from pack_id_blocks(ids, codec)
+    for language, rows in groupby(_rows_of(folder / "labels.parquet"), key=itemgetter("language")):
+        yield from pack_id_blocks(((row["entity"], row["label"]) for row in rows), codec, language)
     names = (
         (row["name"], Named(row["id"], row["object_kind"], row["entity"])) for row in _rows_of(folder / "names.parquet")
     )

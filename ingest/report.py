@@ -36,7 +36,8 @@ class Report:
     asked for; these and `derived` add up to all such claims. `inverse_properties` maps a property to the one that its
     inverse facts belong to (`P25`: `P40`); later changes of the index follow it. `ready_inverses` maps a
     predicate of ready-made facts to the name of its inverse that the rules gave, "" for none; changes follow it too.
-    `property_aliases` maps the name of a predicate to its other names, if aliases were asked for.
+    `names_by_language` counts the labels and other names in each language by which something is known: that are its
+    name, or lead to it. `property_aliases` maps the name of a predicate to its other names, if aliases were asked for.
     `hubs` counts the pairs of an object and a predicate in the table `refactx.hubs`; None if the index was ingested
     before there was one. `selection` is `Selection.to_json()`. `prompt`: examples of the index's own for its
     prompt (`refactx.ask.examples`). `texts_checked`: facts whose text the tokenizer changes
@@ -55,6 +56,7 @@ class Report:
     malformed: tuple[str, ...] = ()
     entities: int = 0
     names: dict[str, int] = field(default_factory=dict)
+    names_by_language: dict[str, int] = field(default_factory=dict)
     collisions: int = 0
     not_inverted: dict[str, int] = field(default_factory=dict)
     selection: dict[str, Any] = field(default_factory=dict)

@@ -7,6 +7,7 @@ They are read once, into the work database of the change:
 |---|---|
 | `stored` | `subject, predicate, object VARCHAR`: the facts of the index |
 | `names` | `entity BIGINT, name, id, kind VARCHAR`: of its knowledge base; an inverse has the negative number |
+| `labels` | `language VARCHAR, entity BIGINT, label VARCHAR`: other labels of these |
 | `inverse_of` | `inverse, claim VARCHAR`: the predicates of inverse facts, and those that they read backwards |
 | `things` | `entity BIGINT, name, before VARCHAR`: what is updated or forgotten, its name afterwards and now |
 | `removed`, `added` | as `stored`: what the change takes away, and what it adds |
@@ -26,15 +27,17 @@ from pyarrow import compute, parquet
 from refactx.errors import CorruptIndexError, InputError
 from refactx.fact import ALIAS_OF, counted, visible
 from refactx.index.index import Index
-from refactx.index.names import LITERAL_KINDS
+from refactx.index.names import LITERAL_KINDS, language_of, unpack_ids
 from refactx.ingest.encoding import decode_texts
 from refactx.ingest.knowledge.knowledge_base import write_facts
 from refactx.ingest.profile import ROW_OF
 from refactx.ingest.work import Resources, WorkDatabase, open_work_database
 from refactx.tree.bulk import from_matrix, surviving
+from refactx.tree.codes import RowCodec
 
 _FACT = r"^\s*<(?P<subject>[^<>]*)> <(?P<predicate>[^<>]*)> <(?P<object>[^<>]*)>$"
 _NAMES = pa.schema({"entity": pa.int64(), "name": pa.string(), "id": pa.string(), "kind": pa.string()})
+_LABELS = pa.schema({"language": pa.string(), "entity": pa.int64(), "label": pa.string()})
 _THINGS = pa.schema({"entity": pa.int64(), "name": pa.string(), "before": pa.string()})
 _INVERSES = pa.schema({"inverse": pa.string(), "claim": pa.string()})
 _SHOWN = 5
@@ -127,6 +130,7 @@ def open_revision(
         _read_facts(index, work / "stored.parquet")
         database.view_parquet("stored", work / "stored.parquet")
         database.table_of("names", _names_of(index))
+        database.table_of("labels", _labels_of(index))
         properties = dict(database.rows("SELECT id, name FROM names WHERE entity > 0 AND is_property(entity)"))
         rows = [(properties.get(other), properties.get(one)) for one, other in pairs.items()]
         rows += [(name, one) for one, name in ready.items() if name]
@@ -171,6 +175,7 @@ class Reviser:
         database.table(
             "renamed_entities", "SELECT entity FROM things WHERE entity IS NOT NULL AND name <> before AND NOT is_new"
         )
+        database.view_parquet("new_labels", knowledge / "labels.parquet")
         return replace(
             self._revision(may_rename), new=database.number("SELECT count(*) FROM things WHERE is_new"), same=same
         )
@@ -186,6 +191,7 @@ class Reviser:
         none = "SELECT entity, name, id, kind AS object_kind FROM names LIMIT 0"
         self._database.table("new_names", none)
         self._database.table("new_ids", "SELECT entity, name FROM names LIMIT 0")
+        self._database.table("new_labels", "FROM labels LIMIT 0")
         return self._revision(may_rename)
 
     def rows_that_stay(self, knowledge: Path) -> int:
@@ -237,7 +243,9 @@ class Reviser:
             folders.pop("added")
         if not database.has_rows("removed"):
             folders.pop("removed")
-        if not may_rename or not database.has_rows("renamed_entities"):
+        gone = "SELECT language, entity FROM labels SEMI JOIN things USING (entity)"
+        database.table("gone_labels", f"{gone} EXCEPT SELECT language, entity FROM new_labels")
+        if not may_rename or not (database.has_rows("renamed_entities") or database.has_rows("gone_labels")):
             folders.pop("names")
         for name, folder in folders.items():
             folder.mkdir()
@@ -268,6 +276,11 @@ class Reviser:
             folder / "names.parquet",
         )
         database.write_parquet("SELECT entity, name FROM all_names ORDER BY entity", folder / "ids.parquet")
+        database.write_parquet(
+            "FROM new_labels UNION ALL SELECT l.* FROM labels l ANTI JOIN things USING (entity)"
+            " ANTI JOIN new_labels USING (language, entity) ORDER BY language, entity",
+            folder / "labels.parquet",
+        )
 
 
 def _shown(found: Sequence[tuple[int, str, str]]) -> str:
@@ -301,6 +314,18 @@ def _names_of(index: Index) -> pa.Table:
     columns = list(zip(*found.values(), strict=True)) or [(), (), (), ()]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, _NAMES, strict=True)]
     return pa.table(arrays, schema=_NAMES)
+
+
+def _labels_of(index: Index) -> pa.Table:
+    """Return the labels by language of an index's knowledge base; of several tables the latest decides."""
+    found: dict[tuple[str, int], str] = {}
+    for key, block in index.name_rows(b""):
+        if language := language_of(key):
+            numbers, labels = unpack_ids(key, block, RowCodec(), f"block of labels {key!r}")
+            for number, label in zip(numbers.tolist(), labels, strict=True):
+                found.setdefault((language, number), label)
+    rows = [(language, number, label) for (language, number), label in found.items()]
+    return pa.table(list(zip(*rows, strict=True)) or [(), (), ()], schema=_LABELS)
 
 
 def _read_given(database: WorkDatabase, knowledge: Path) -> None:

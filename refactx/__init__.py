@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from refactx.build import append, build_index, forget, update
     from refactx.decoding.machine import Machine
     from refactx.decoding.stream import Partial
-    from refactx.engines.loading import EngineOptions, load_language_model
+    from refactx.engines.language_models import load_language_model
     from refactx.engines.transformers.processor import FactLogitsProcessor
     from refactx.fact import Fact, Link, LinkedFact
     from refactx.index.index import Index
     from refactx.index.open import open_index
     from refactx.models.loading import load_model
+    from refactx.models.options import EngineOptions
     from refactx.postgres.entry import Limits
     from refactx.selection.beams import FactBeams
     from refactx.tree.tree import Children, FactTree

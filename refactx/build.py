@@ -28,7 +28,7 @@ from refactx.ingest import update as update_in
 from refactx.ingest.databases import database_tables, folder_tables, is_sqlite, query_source, rows_of
 from refactx.ingest.knowledge.inverse import read_inverse_names
 from refactx.ingest.profile import read_profile
-from refactx.ingest.selection import TABLES, Selection, SourceOptions, TableOptions, languages_of, properties_of
+from refactx.ingest.source_options import TABLES, Selection, SourceOptions, TableOptions, languages_of, properties_of
 from refactx.ingest.sources import STANDARD_INPUT, BatchSource, BlockStream, Source
 from refactx.ingest.workbooks import is_workbook, workbook_tables
 from refactx.options import options_of

@@ -204,15 +204,17 @@ class TextDocument:
 
 @dataclass(frozen=True)
 class ResolvedName:
-    """What a name that people write is in the index; `among`: how many entities have that label or alias."""
+    """What a name that people write is in the index; `among`: how many entities have that label or alias; `others`: names of
+    some of the others."""
 
     label: str
     name: str
     among: int
+    others: Sequence[str]
 
 
 def resolved_name(found: "LinkedName") -> ResolvedName:
-    return ResolvedName(found.label, found.name, found.among)
+    return ResolvedName(found.label, found.name, found.among, found.others)
 
 
 def reply_json(reply: QueryReply, limit: int | None, *, explains: bool) -> dict[str, Any]:
@@ -311,8 +313,8 @@ class PredicateOfSubject(EntityDocument):
 
 @dataclass(frozen=True, kw_only=True)
 class BrowsedDocument:
-    """What an index has: how a prefix continues, or the predicates and facts of a subject. `near`: if there is no such
-    subject, names like it; `resolved`: the label or alias that was given; `truncated`: whether there is more."""
+    """What an index has: how a prefix continues, or the predicates and facts of a subject. `near`: names like a subject or
+    predicate that is not there; `resolved`: the label or alias that was given; `truncated`: whether there is more."""
 
     index: str
     subject: EntityDocument | None
@@ -416,7 +418,7 @@ class CompletionList:
 @dataclass(frozen=True)
 class FoundEntity:
     """An entity that a name may mean. `name`: in the index, with its description; `by`: how it was found: its `name`, an
-    `alias`, a name that is `near` in its letters, or the `meaning` of the words; `facts`: how many it has."""
+    `alias`, an `id`, a name that is `near` in its letters, or the `meaning` of the words; `facts`: how many it has."""
 
     name: str
     id: str | None
@@ -437,7 +439,8 @@ class FoundEntities:
 @dataclass(frozen=True, kw_only=True)
 class Classes:
     """The classes of a thing or above a class, from the nearest one up, and those below it. `members`: how many things are
-    instances of it, 0 if it is no class. `truncated`: whether there are more of one of them."""
+    instances of it, 0 if it is no class. `truncated`: whether there are more of one of them; `resolved`: the label or
+    alias that was given."""
 
     name: str
     instance_of: Sequence[str]
@@ -445,6 +448,7 @@ class Classes:
     below: Sequence[str]
     members: int
     truncated: bool
+    resolved: ResolvedName | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -483,8 +487,8 @@ class NotedTable(TextTable):
 
 @dataclass(frozen=True, kw_only=True)
 class SubjectFacts:
-    """The facts of a subject. `properties`: all of its predicates, or the one that was asked for; `near`: if there is no
-    such subject, names like it; `resolved`: the label or alias that was given; `truncated`: whether there is more."""
+    """The facts of a subject. `properties`: all of its predicates, or the one that was asked for; `near`: names like
+    one that is not there; `resolved`: the label or alias that was given; `truncated`: whether there is more."""
 
     subject: EntityDocument
     properties: Sequence[PredicateOfSubject]

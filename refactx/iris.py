@@ -50,6 +50,11 @@ NAMESPACES = frozenset({ENTITY, *(f"{WIKIDATA}prop/{path}" for path in _OF_PROPE
 _IRI = re.compile(r"(?:https?|urn|tag|info|ftp|file|mailto|doi|ni|data|did):[^\x00-\x20<>\"{}|^`\\]+", re.IGNORECASE)
 ID = re.compile(r"[QPL][1-9]\d*(?:-[FS][1-9]\d*)?", re.ASCII)
 _OF_WIKIDATA = re.compile(r"[QPL]\d+(?:-[FS]\d+)?", re.ASCII)
+_AS_WRITTEN = re.compile(
+    r"(?:wdt?:|(?:https?://)?(?:www\.|m\.)?wikidata\.org/(?:entity/|prop/direct/|wiki/(?:Property:|Lexeme:)?))?([QPL][1-9]\d*)",
+    re.ASCII | re.IGNORECASE,
+)
+"""An id of Wikidata as people write it: in any case, with a prefix, or as the address of its page."""
 _VOCABULARIES = [iri for iri in PREFIXES.values() if iri not in NAMESPACES]
 _NO_IDS = re.compile("|".join([*map(re.escape, _VOCABULARIES), "urn:refactx:(?!id:)"]))
 """The beginnings of IRIs that graphs share, and of those of names without ids."""
@@ -101,6 +106,29 @@ def id_within(iri: str) -> str | None:
     if namespace in NAMESPACES:
         return name if ID.fullmatch(name) else None
     return None if is_of_vocabulary(iri) else id_of_entity(iri)
+
+
+def ids_written_as(text: str) -> list[str]:
+    """Return the ids that a text may be, as people write them.
+
+    >>> ids_written_as("wd:q42"), ids_written_as("https://www.wikidata.org/wiki/Property:P31")
+    (['wd:q42', 'Q42'], ['https://www.wikidata.org/wiki/Property:P31', 'P31'])
+    >>> ids_written_as("urn:refactx:id:products%3A11")
+    ['urn:refactx:id:products%3A11', 'products:11']
+    """
+    of_wikidata = _AS_WRITTEN.fullmatch(text)
+    return list(dict.fromkeys([text, of_wikidata[1].upper() if of_wikidata else id_of_entity(text)]))
+
+
+def may_be_written(iri: str) -> bool:
+    """Return whether a text with a scheme, as IRIs have one, may be a name or an id as people write it.
+
+    >>> [may_be_written(one) for one in ("UTC+01:00", "wd:Q42", "https://www.wikidata.org/wiki/Q42", entity_iri("Q42"))]
+    [True, True, True, False]
+    """
+    return _IRI.fullmatch(iri) is None or (
+        _AS_WRITTEN.fullmatch(iri) is not None and split_uri(iri)[0] not in NAMESPACES
+    )
 
 
 def is_of_vocabulary(iri: str) -> bool:

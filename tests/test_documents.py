@@ -20,7 +20,7 @@ import refactx
 from refactx.ask.chat_server import ChatServer, ServerRole
 from refactx.cli.main import cli
 from refactx.documents import answer_document, to_json
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.mcp import fact_server, pack_server
 from refactx.sparql.packs.translator import Translator
 

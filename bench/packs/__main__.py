@@ -10,10 +10,9 @@ import click
 
 from bench.packs.figures import PatternScores, gold_of, pattern_scores, retrieval_scores
 from bench.packs.remembering import RememberingEncoder
+from refactx.ranking.encoders import Encoder, load_encoder
 from refactx.sparql.packs.pack import Pack, PackExample, load_pack
 from refactx.sparql.packs.retrieval import PatternDetector, RetrievalWeights, Retriever, without_quoted
-from refactx.sparql.placeholders.entry import Encoder
-from refactx.sparql.placeholders.opening import load_encoder
 
 RETRIEVERS = {
     "BM25": (RetrievalWeights(0, 1, 0), False),

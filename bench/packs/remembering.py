@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.sparql.placeholders.entry import Encoder
+from refactx.ranking.encoders import Encoder
 
 
 class RememberingEncoder:

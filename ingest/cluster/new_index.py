@@ -30,7 +30,7 @@ from refactx.ingest.publish import IngestResult, hubs_of, name_rows, publish_ind
 from refactx.ingest.report import Report
 from refactx.ingest.segment.builder import Learned
 from refactx.ingest.segment.cutting import sample_ranges
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.source_options import DEFAULT_SELECTION, Selection
 from refactx.ingest.work import names_of
 from refactx.models import load_tokenizer
 from refactx.paths import WORK, refactx_home
@@ -38,7 +38,12 @@ from refactx.postgres.database import Database
 
 _ON_CLUSTER = ("units.parquet", "facts.parquet")
 """The files of a knowledge base that stay tables of the cluster, which sorts none of them."""
-_ORDERS = {"names.parquet": ["name"], "ids.parquet": ["entity"], "hubs.parquet": ["object", "predicate", "inverse"]}
+_ORDERS = {
+    "names.parquet": ["name"],
+    "ids.parquet": ["entity"],
+    "labels.parquet": ["language", "entity"],
+    "hubs.parquet": ["object", "predicate", "inverse"],
+}
 
 
 def build_index(

@@ -30,7 +30,7 @@ from refactx.ingest.parsers.formats import (
 )
 from refactx.ingest.parsers.parsed import Parsed, cast_rows
 from refactx.ingest.report import REPORTED_FAULTS
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.sources import Format, format_by_name
 
 _FIRST_LINES = 1000
@@ -38,14 +38,16 @@ _ACCOUNT = "account"
 # All tables in one, since the rows of a task have one form: each column of a table stands in one of its type.
 _PLACES = {
     "claims": {"subject": "a", "property": "b", "object": "c", "text": "x", "kind": "k"},
-    "terms": {"entity": "a", "kind": "k", "rank": "r", "text": "x"},
+    "terms": {"entity": "a", "kind": "k", "rank": "r", "language": "l", "text": "x"},
     "redirects": {"entity": "a", "target": "b"},
     "left_out": {"property": "a", "reason": "x"},
     "ready": {"subject": "x", "predicate": "y", "object": "z"},
 }
-_TYPES = {**dict.fromkeys("abc", pa.int64()), **dict.fromkeys("xyz", pa.string()), **dict.fromkeys("kr", pa.int16())}
+_TYPES = {**dict.fromkeys("abc", pa.int64()), **dict.fromkeys("xyz", pa.string()), **dict.fromkeys("krl", pa.int16())}
 _WIDE = pa.schema({"part": pa.string(), **_TYPES})
-_WIDE_SQL = "part STRING, a BIGINT, b BIGINT, c BIGINT, x STRING, y STRING, z STRING, k SMALLINT, r SMALLINT"
+_WIDE_SQL = (
+    "part STRING, a BIGINT, b BIGINT, c BIGINT, x STRING, y STRING, z STRING, k SMALLINT, r SMALLINT, l SMALLINT"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ from refactx.entity_ids import other_number
 from refactx.errors import InputError
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS, clean_part, counted, written_part
 from refactx.ingest.profile import ROW_OF, TYPE
-from refactx.ingest.selection import INVERSE_LABEL, INVERSE_PROPERTY, Selection, is_property, read_text
+from refactx.ingest.source_options import INVERSE_LABEL, INVERSE_PROPERTY, Selection, is_property, read_text
 from refactx.ingest.work import Tables
 from refactx.paths import read_toml
 

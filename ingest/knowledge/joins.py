@@ -33,9 +33,9 @@ from refactx.ingest.knowledge.names import (
 )
 from refactx.ingest.knowledge.names import FACTS as ALIAS_FACTS
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
-from refactx.ingest.parsers.values import VALUE_KINDS
+from refactx.ingest.parsers.values import NO_LANGUAGE, VALUE_KINDS
 from refactx.ingest.report import MOST_PROPERTY_ALIASES, Report
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.work import Tables
 
 DESCRIPTION_UNWANTED, BEYOND = "description", "beyond the limit"
@@ -68,11 +68,6 @@ SELECT fate, count(*) FROM (
     WHERE t.kind = {OTHER_NAME}
 ) GROUP BY fate
 """
-# Their lines are counted as labels that name nothing; those of other labels than the chosen one, as duplicates.
-_TITLED_LABELS = f"""
-SELECT count(*) FROM alias_facts a JOIN entity_units ON unit = object JOIN named USING (entity)
-WHERE of_label AND rule = {BY_TITLE}
-"""
 # Labels that name an entity in a fact, or the inverse of a property, except those that are kept as an alias.
 _USED_LABELS = """
 SELECT count(*) FROM (
@@ -93,11 +88,22 @@ WHERE predicate > 0 AND predicate IN (
 ORDER BY property
 """
 _PROPERTY_ALIASES = f"""
-SELECT DISTINCT n.name, t.text FROM terms t JOIN named n USING (entity)
-WHERE t.kind = {OTHER_NAME} AND is_property(entity) AND NOT {ADDS_NOTHING}
+SELECT n.name, t.text, min(CASE WHEN t.kind = {LABEL} THEN 1 ELSE 0 END) AS is_label FROM terms t JOIN named n USING (entity)
+WHERE t.kind IN ({LABEL}, {OTHER_NAME}) AND is_property(entity) AND {{wanted}} AND NOT {ADDS_NOTHING}
     AND entity IN (SELECT entity FROM used UNION SELECT entity FROM known)
-ORDER BY n.name, t.text LIMIT {MOST_PROPERTY_ALIASES}
+GROUP BY n.name, t.text ORDER BY n.name, t.text LIMIT {MOST_PROPERTY_ALIASES}
 """
+_NAMES_BY_LANGUAGE = f"""
+SELECT language, count(*) FROM (
+    SELECT DISTINCT t.language, t.entity, t.text FROM terms t JOIN named n USING (entity)
+    LEFT JOIN (SELECT entity, a.text FROM aliased a JOIN units ON units.text = a.name) a
+        ON t.entity = a.entity AND t.text = a.text
+    WHERE t.language <> {NO_LANGUAGE} AND t.kind IN ({LABEL}, {OTHER_NAME})
+        AND (a.entity IS NOT NULL
+            OR entity IN (SELECT entity FROM used) AND ({ADDS_NOTHING} OR {{wanted}} AND is_property(entity)))
+) GROUP BY language
+"""
+_NO_NAME = "nothing has a name in {}: the sources have none in it, or its code is another one, such as de for German"
 _BY_LABEL = {"by_both": BY_LABEL_AND_DESCRIPTION, "by_label": BY_LABEL}
 _RULES = {
     "title": f"rule = {BY_TITLE} AND NOT has_id",
@@ -274,9 +280,8 @@ def account_for(
     staged = count("SELECT count(*) FROM judged WHERE reason IS NULL") + count("SELECT count(*) FROM ready")
     dropped["duplicate"] += staged - claims
     kept_descriptions = _add_descriptions(database, selection, dropped)
-    aliases, of_properties = _add_aliases(database, dropped), _property_aliases(database)
+    aliases, of_properties = _add_aliases(database, dropped), _property_aliases(database, selection, dropped)
     other_names = sum(map(len, of_properties.values()))
-    dropped["unused name"] -= other_names
     names = _add_names(database, selection, dropped, _NOT_MADE if is_graph else "")
     cut = (
         count("SELECT count(*) FROM aliased WHERE is_cut")
@@ -285,6 +290,9 @@ def account_for(
         + count("SELECT count(*) FROM used WHERE is_cut")
     )
     derived = count("SELECT count(*) FROM inverse_facts")
+    of_places = dict(database.rows(_NAMES_BY_LANGUAGE.format(wanted=bool(selection.aliases))))
+    by_language = {code: of_places.get(at, 0) for at, code in enumerate(selection.languages) if code != "mul"}
+    nameless = [code for code, named in by_language.items() if not named and any(by_language.values())]
     not_inverted = {"hub": inverted.hubs, "already a fact": inverted.pairs - inverted.hubs - derived}
     by_rule = {rule: count(f"SELECT count(*) FROM used WHERE {condition}") for rule, condition in _RULES.items()}
     descriptions = count("SELECT count(*) FROM description_facts")
@@ -304,15 +312,18 @@ def account_for(
         hubs=count("SELECT count(*) FROM hubs_with_counts"),
         inverse_properties=dict(database.rows(_INVERSE_PROPERTIES)) if selection.inverse else {},
         property_aliases=of_properties,
-        notes=inverted.notes,
+        names_by_language=by_language if any(by_language.values()) else {},
+        notes=(*inverted.notes, *([_NO_NAME.format(", ".join(nameless))] if nameless else ())),
         ready_inverses=dict(inverted.ready),
     )
 
 
-def _property_aliases(database: Tables) -> dict[str, list[str]]:
+def _property_aliases(database: Tables, selection: Selection, dropped: Counter[str]) -> dict[str, list[str]]:
+    """Return the other names of predicates, which count no more as dropped."""
     found: dict[str, list[str]] = {}
-    for name, text in database.rows(_PROPERTY_ALIASES):
+    for name, text, is_label in database.rows(_PROPERTY_ALIASES.format(wanted=bool(selection.aliases))):
         found.setdefault(name, []).append(text)
+        dropped["duplicate" if is_label else "unused name"] -= 1
     return found
 
 
@@ -337,7 +348,8 @@ def _add_aliases(database: Tables, dropped: Counter[str]) -> int:
     """Add the aliases that were dropped, and return how many are facts."""
     aliases = database.number("SELECT count(*) FROM alias_facts")
     dropped.update(_counted(database, _ALIASES))
-    of_titled = database.number(_TITLED_LABELS)
+    # Their lines are counted as labels that name nothing; those of other labels than the chosen one, as duplicates.
+    of_titled = database.number("SELECT count(*) FROM alias_facts WHERE of_label")
     dropped["duplicate"] -= aliases - of_titled
     dropped["unused name"] -= of_titled
     return aliases
@@ -371,8 +383,7 @@ def join_facts(
 ) -> Report:
     """Make the tables `used`, `predicates`, `units`, `hubs_with_counts` and the view `facts`; return the account.
 
-    Calls `step` after each of `STEPS`. `is_graph`: some entities are not Wikidata's, and their labels that are not
-    their names are aliases.
+    Calls `step` after each of `STEPS`. `is_graph`: some entities are not Wikidata's.
     """
 
     def run(tables: Mapping[str, str]) -> None:
@@ -389,7 +400,7 @@ def join_facts(
     run(_CHOSEN_ROWS)
     ready = 0 if selection.limit is None else _limit_subjects(database, selection.limit)
     inverted = invert_claims(database, selection, step)
-    choose_aliases(database, selection, BY_TITLE, is_graph=is_graph)
+    choose_aliases(database, selection, BY_TITLE)
     run(_IN_FACTS)
     database.numbered("units", _UNITS.format(**values), "unit")
     step()

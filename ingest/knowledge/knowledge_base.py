@@ -1,6 +1,6 @@
 """The first half of an ingest: from source files to a knowledge base on disk, which depends on no tokenizer.
 
-A knowledge base is a folder of five files:
+A knowledge base is a folder of six files:
 
 | file | columns |
 |---|---|
@@ -9,6 +9,7 @@ A knowledge base is a folder of five files:
 | `names.parquet` | `name VARCHAR` (a unit's text), `id VARCHAR` (`Q42`, an IRI), `object_kind VARCHAR`, `entity BIGINT` |
 | `hubs.parquet` | `object, predicate, inverse VARCHAR, subjects BIGINT` (`refactx.postgres.catalogue`) |
 | `ids.parquet` | `entity BIGINT` (`refactx.entity_ids`; negative for an inverse), `name VARCHAR`, ascending |
+| `labels.parquet` | `language VARCHAR, entity BIGINT, label VARCHAR`: other labels than the name, ascending |
 
 `names.parquet`, and `ids.parquet` in another order, have a row for each entity whose name occurs in a fact, and for the
 predicates of the inverse facts that hubs do not have; ready-made facts have no ids. `object_kind` of a property is
@@ -30,12 +31,12 @@ from refactx.errors import InputError
 from refactx.fact import counted
 from refactx.index.names import LITERAL_KINDS
 from refactx.ingest.knowledge.joins import STEPS, join_facts
-from refactx.ingest.knowledge.names import KnownNames, name_entities
+from refactx.ingest.knowledge.names import KnownNames, labels_by_language, name_entities
 from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, check_named, shape_graph
 from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount
 from refactx.ingest.parsers.parsed import LABEL, SCHEMAS, TITLE
 from refactx.ingest.report import Report
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources, Tables, WorkDatabase, open_work_database
 from refactx.progress import progress_bar
 
@@ -59,6 +60,7 @@ FILES = {
     "names.parquet": "SELECT name, entity_id(abs(entity)) AS id, object_kind, abs(entity) AS entity FROM new_names"
     " ORDER BY name",
     "ids.parquet": "SELECT entity, name FROM new_names ORDER BY entity",
+    "labels.parquet": "SELECT language, entity, label FROM labels_by_language ORDER BY language, entity",
     "hubs.parquet": "SELECT * FROM hubs_with_counts ORDER BY ALL",
 }
 """The files of a knowledge base, with the queries of their rows."""
@@ -143,6 +145,7 @@ def join_tables(
     joined = join_facts(database, selection, step, is_graph=of_graph is not None)
     report = _report(lines, joined, naming, selection, graph, needs_facts=known is None)
     database.table("new_names", _NAMES.format(literals=LITERAL_KINDS))
+    database.table("labels_by_language", labels_by_language(selection))
     return report
 
 

@@ -34,6 +34,9 @@ of the same name each keep their own facts.
 Only items have aliases: another name of a property is no subject of a question. The label of an item that is named by
 its title is an alias too (`of_label`). Two kinds are left out: an alias that is the item's name, or the name up to a
 bracket, since it adds nothing; and an alias whose name an entity of the knowledge base has.
+
+Labels that are not the name, such as those of further languages, are aliases as well. So that an answer can be in the
+language of its question, the best label in each language besides the first is kept by language too.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -50,7 +53,8 @@ from refactx.index.names import FIRST_KEY, NameColumns, block_key, kind_of, unpa
 from refactx.ingest.knowledge.inverse import name_inverses
 from refactx.ingest.knowledge.structure import complete_labels, distinguish_names
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
-from refactx.ingest.selection import Selection
+from refactx.ingest.parsers.values import NO_LANGUAGE
+from refactx.ingest.source_options import Selection
 from refactx.ingest.work import Tables, WorkDatabase
 from refactx.postgres.catalogue import Hub
 from refactx.postgres.locks import Connection
@@ -106,7 +110,8 @@ FROM (
         SELECT entity, text, false AS of_label FROM terms WHERE kind = {OTHER_NAME}
         UNION ALL
         SELECT entity, label, true FROM chosen JOIN named USING (entity) WHERE rule = {{by_title}} AND label IS NOT NULL
-        {{others}}
+        UNION ALL
+        SELECT entity, text, false FROM terms JOIN chosen USING (entity) WHERE kind = {LABEL} AND text <> label
     ) GROUP BY entity, text
 ) t JOIN named n USING (entity)
 WHERE {{wanted}} AND NOT is_property(entity) AND NOT {ADDS_NOTHING} AND entity IN (
@@ -116,9 +121,11 @@ WHERE {{wanted}} AND NOT is_property(entity) AND NOT {ADDS_NOTHING} AND entity I
     UNION SELECT entity FROM known
 )
 """
-_OTHER_LABELS = f"""
-UNION ALL SELECT entity, text, true FROM terms JOIN chosen USING (entity)
-WHERE kind = {LABEL} AND entity >= {FIRST_OTHER} AND text <> label
+_LABELS_BY_LANGUAGE = f"""
+SELECT CASE language {{codes}} END AS language, t.entity, text AS label FROM (
+    SELECT language, entity, substr(min(chr(48 + rank) || text), 2) AS text FROM terms
+    WHERE kind = {LABEL} AND language <> {NO_LANGUAGE} AND language <> {{first}} GROUP BY language, entity
+) t JOIN used n ON t.entity = n.entity WHERE NOT {ADDS_NOTHING}
 """
 # Without those whose names are taken: only names that the knowledge base had before can end so.
 _NEW_ALIASES = f"""
@@ -366,17 +373,21 @@ def _describe(key: bytes) -> str:
     return f"block of names {key!r}"
 
 
-def choose_aliases(database: Tables, selection: Selection, by_title: int, *, is_graph: bool = False) -> None:
+def choose_aliases(database: Tables, selection: Selection, by_title: int) -> None:
     """Make the table `aliased` from `terms`, the names and the facts so far; it is empty without `selection.aliases`.
 
-    `by_title`: the number of the rule of names that are titles. `is_graph`: of entities that are not Wikidata's, the
-    labels that are not their names are aliases too.
+    `by_title`: the number of the rule of names that are titles.
     """
-    others = _OTHER_LABELS if is_graph else ""
-    database.table(
-        "aliased", _ALIASED.format(size=_SIZE, wanted=bool(selection.aliases), by_title=by_title, others=others)
-    )
+    database.table("aliased", _ALIASED.format(size=_SIZE, wanted=bool(selection.aliases), by_title=by_title))
     database.table("aliased", _NEW_ALIASES)
+
+
+def labels_by_language(selection: Selection) -> str:
+    """Return the query of the labels in further languages (`language, entity, label`) of entities that facts name, without
+    those that are the name."""
+    first = next((at for at, language in enumerate(selection.languages) if language != "mul"), 0)
+    codes = " ".join(f"WHEN {at} THEN '{code}'" for at, code in enumerate(selection.languages))
+    return _LABELS_BY_LANGUAGE.format(codes=codes, first=first)
 
 
 def name_entities(

@@ -45,6 +45,7 @@ from refactx.ingest.parsers.parsed import (
     OWN_NAME,
     START,
 )
+from refactx.ingest.parsers.values import NO_LANGUAGE
 from refactx.ingest.profile import OWN_NAMES, Profile, kinds_of_predicates, local_name
 from refactx.ingest.work import WorkDatabase
 
@@ -199,7 +200,7 @@ SELECT count(DISTINCT entity), count(DISTINCT text), quantile_disc(length(text),
 WHERE kind = {OWN_LABEL} AND rank % {PLACES} = {{place}}
 """
 _OWN_TERMS = f"""
-SELECT entity, o.kind, rank, text FROM terms t JOIN own_labels o USING (entity)
+SELECT entity, o.kind, rank, language, text FROM terms t JOIN own_labels o USING (entity)
 WHERE t.kind = {OWN_LABEL} AND rank % {PLACES} = o.place
 """
 _OWN_DESCRIBED = f"""
@@ -317,7 +318,7 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
     database.table("graph_claims", f"SELECT {', '.join(typed)}, text, kind FROM shaped")
     typed = [f"{_TYPED.format(name)} AS {name}" for name in ("subject", "object")]
     database.table("inverse_of", f"SELECT {', '.join(typed)} FROM claims WHERE property = {_N['inverse_of']}")
-    database.table("graph_terms", f"SELECT {_TYPED.format('entity')} AS entity, kind, rank, text FROM terms")
+    database.table("graph_terms", f"SELECT {_TYPED.format('entity')} AS entity, kind, rank, language, text FROM terms")
     database.table(
         "entities",
         f"SELECT {_TYPED.format('entity')} AS entity, id FROM found UNION SELECT entity, id FROM path_properties",
@@ -367,7 +368,7 @@ def _label_by_own(database: WorkDatabase) -> tuple[str, ...]:
         database.table("own_terms", _OWN_TERMS)
         database.table("other_claims", _OTHER_CLAIMS)
         database.view("claims", "SELECT * FROM other_claims")
-        database.table("all_terms", "SELECT * FROM terms UNION ALL SELECT * FROM own_terms")
+        database.table("all_terms", "SELECT * FROM terms UNION ALL BY NAME SELECT * FROM own_terms")
         database.view("terms", "SELECT * FROM all_terms")
     return (f"things without a label are named by {', then '.join(used)}",) if used else ()
 
@@ -461,7 +462,8 @@ def _add_given_names(database: WorkDatabase, profile: Profile | None) -> int:
         rows = pa.table({"id": [iri for iri, _ in names], "name": [name for _, name in names]})
         with database.lend("given_labels", rows):
             database.execute(
-                f"INSERT INTO graph_terms SELECT entity, {LABEL}, 0, name FROM given_labels JOIN entities USING (id)"
+                f"INSERT INTO graph_terms SELECT entity, {LABEL}, 0, {NO_LANGUAGE}, name"
+                " FROM given_labels JOIN entities USING (id)"
             )
     return database.number("SELECT count(*) FROM graph_terms") - before
 
@@ -564,7 +566,7 @@ def _parts(id_: str, entity: int) -> list[str]:
     """Return the texts in an IRI that may tell its entity from others of its name.
 
     >>> _parts("http://example.org/shop#unit_price", 85), _parts("urn:x", 84)
-    (['unit price', 'unit_price', 'shop'], ['x', 'x', 'urn'])
+    (['unit price', 'unit_price', 'shop'], ['x', 'x', ''])
     """
     if id_.startswith("_:"):
         return []

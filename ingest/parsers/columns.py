@@ -27,7 +27,7 @@ from refactx.ingest.parsers.records import (
 )
 from refactx.ingest.parsers.tables import BETWEEN, Header, check_type, read_header, read_rows
 from refactx.ingest.profile import in_words, predicate_label
-from refactx.ingest.selection import Selection, TableOptions
+from refactx.ingest.source_options import Selection, TableOptions
 from refactx.ingest.sources import Source
 
 _MOST_COLUMNS = 20_000

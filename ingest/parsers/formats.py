@@ -57,7 +57,7 @@ from refactx.ingest.parsers.tables import SEPARATOR, read_header
 from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props
 from refactx.ingest.profile import RDF, in_words, recognise_profile
 from refactx.ingest.report import REPORTED_FAULTS
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection, TableOptions
+from refactx.ingest.source_options import DEFAULT_SELECTION, Selection, TableOptions
 from refactx.ingest.sources import BYTE_ORDER_MARK, BatchSource, Format, Inputs, Source
 from refactx.ingest.work import Resources, WorkDatabase, open_work_database
 from refactx.progress import progress_bar

@@ -31,10 +31,10 @@ from refactx.ingest.parsers.parsed import (
     claims_of,
     clean_texts,
 )
-from refactx.ingest.parsers.values import STRING, format_literal, language_rank, value_kind
+from refactx.ingest.parsers.values import STRING, format_literal, language_place, language_rank, value_kind
 from refactx.ingest.parsers.wikidata import parse_block
 from refactx.ingest.profile import RDF, TYPE, WIKIDATA, WIKIDATA_BASE, Profile, class_reason, kinds_of_predicates
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 
 Suffix = tuple[str | None, str | None]
 """The language and the datatype of a literal, at most one of them."""
@@ -218,6 +218,7 @@ class _GraphRows:
         self._dropped["alias"] += int(np.count_nonzero(unwanted[triples.predicate] & (rank >= 0)))
         kept = np.flatnonzero((rank >= 0) & ~unwanted[triples.predicate])
         rows, rank, is_name = triples.take(kept), rank[kept], is_name[kept]
+        in_languages = np.array([language_place(tag, languages) for tag, _ in triples.suffixes], np.uint8)
         texts = clean_texts(rows.objects, clean_part)
         is_empty = pc.equal(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
         self._dropped["empty part"] += int(np.count_nonzero(is_empty & ~is_name))
@@ -227,6 +228,7 @@ class _GraphRows:
             self._entities(rows.take(filled)),
             pa.array(kinds),
             pa.array(np.minimum(rank[filled], _WORST_RANK).astype(np.uint8)),
+            pa.array(in_languages[rows.suffix[filled]]),
             texts.take(pa.array(filled)),
         ]
         self._terms.append(pa.table(columns, schema=SCHEMAS["terms"]))

@@ -12,7 +12,7 @@ from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, Parsed, utf8_blocks
 from refactx.ingest.parsers.records import EntityRows, add_edge, edge_id, edge_label
 from refactx.ingest.profile import TYPE, name_of_id
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.sources import Source
 
 _BATCH = 50_000

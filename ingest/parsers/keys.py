@@ -31,7 +31,7 @@ from refactx.ingest.parsers.columns import (
 from refactx.ingest.parsers.records import json_blocks, json_text, names_of_thing, whole_numbers
 from refactx.ingest.parsers.tables import BETWEEN, Header, read_header
 from refactx.ingest.profile import in_words
-from refactx.ingest.selection import TableOptions
+from refactx.ingest.source_options import TableOptions
 from refactx.ingest.sources import BatchSource, Source
 
 _TEXT = pa.large_string()

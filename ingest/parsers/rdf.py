@@ -23,7 +23,7 @@ from refactx.ingest.parsers.graph import parse_triples
 from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.ntriples import parse_line, without_graphs
 from refactx.ingest.parsers.parsed import Parsed, utf8_blocks
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.source_options import DEFAULT_SELECTION, Selection
 from refactx.ingest.sources import BlockStream, Format, Source
 
 RDF_SYNTAXES: Mapping[Format, pyoxigraph.RdfFormat] = {

@@ -55,9 +55,9 @@ from refactx.ingest.parsers.parsed import (
     utf8_blocks,
     without_invalid,
 )
-from refactx.ingest.parsers.values import kind_of_text
+from refactx.ingest.parsers.values import NO_LANGUAGE, kind_of_text
 from refactx.ingest.profile import ROW_OF, TYPE, in_words, local_name, name_of_id, predicate_label
-from refactx.ingest.selection import Selection, TableOptions
+from refactx.ingest.source_options import Selection, TableOptions
 from refactx.ingest.sources import Source
 
 _TEXT = pa.large_string()
@@ -82,7 +82,7 @@ class EntityRows:
         self._own: dict[int, str] = {}
         self._properties: dict[str, int] = {}
         self._claims: list[tuple[int, int, int | None, str | None, int | None]] = []
-        self._terms: list[tuple[int, int, int, str]] = []
+        self._terms: list[tuple[int, int, int, int, str]] = []
         self.dropped = Counter[str]()
         self.faults: list[tuple[int, str]] = []
 
@@ -121,7 +121,7 @@ class EntityRows:
     def term(self, entity: int, kind: int, text: str) -> None:
         """Add a label or another text about an entity; an empty one is dropped."""
         if clean := clean_part(text):
-            self._terms.append((entity, kind, 0, clean))
+            self._terms.append((entity, kind, 0, NO_LANGUAGE, clean))
         else:
             self.dropped["empty cell"] += 1
 
@@ -129,7 +129,7 @@ class EntityRows:
         result = Parsed(
             lines=len(self), statements=len(self) - len(self.faults), dropped=self.dropped, faults=self.faults
         )
-        terms = self._terms + [(entity, OWN_NAME, 0, text) for entity, text in self._own.items()]
+        terms = self._terms + [(entity, OWN_NAME, 0, NO_LANGUAGE, text) for entity, text in self._own.items()]
         for name, rows in (("claims", self._claims), ("terms", terms), ("ids", list(self._ids.items()))):
             result.tables[name] = table_of(name, rows)
         return result

@@ -13,7 +13,7 @@ from refactx.ingest.parsers.columns import column_of, key_column, keys_of, parts
 from refactx.ingest.parsers.records import names_of_thing
 from refactx.ingest.parsers.tables import Header, read_header
 from refactx.ingest.profile import in_words
-from refactx.ingest.selection import TableOptions
+from refactx.ingest.source_options import TableOptions
 from refactx.ingest.sources import Source
 
 _NAMES = (

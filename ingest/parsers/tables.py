@@ -38,7 +38,7 @@ from refactx.ingest.parsers.parsed import (
     utf8_blocks,
 )
 from refactx.ingest.parsers.values import format_date, format_double
-from refactx.ingest.selection import TableOptions
+from refactx.ingest.source_options import TableOptions
 from refactx.ingest.sources import BatchSource, BlockStream, Source
 
 SEPARATOR = re.compile(rb'\s*"?sep=([^"\\\x80-\xff])"?\s*', re.IGNORECASE)

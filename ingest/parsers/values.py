@@ -9,6 +9,8 @@ from refactx.index.names import LITERAL_KINDS
 
 VALUE_KINDS = LITERAL_KINDS
 """The kinds of literals; the staged claims have their places in this tuple."""
+NO_LANGUAGE = 255
+"""The place of the language of a text that has none, or is for all languages."""
 
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 STRING = _XSD + "string"
@@ -60,6 +62,18 @@ def language_rank(tag: str, languages: Sequence[str]) -> int | None:
         return order.index(tag)
     variants = (at for at, language in enumerate(languages, len(order)) if tag.startswith(f"{language}-"))
     return next(variants, None)
+
+
+def language_place(tag: str | None, languages: Sequence[str]) -> int:
+    """Return the place in `languages` of a tag, or of what it is a variant of; `NO_LANGUAGE` for none and for `mul`.
+
+    >>> [language_place(tag, ("en", "mul", "de")) for tag in ("en", "de-AT", "mul", None)]
+    [0, 2, 255, 255]
+    """
+    tag = (tag or "mul").lower()
+    if tag in languages and tag != "mul":
+        return languages.index(tag)
+    return next((at for at, language in enumerate(languages) if tag.startswith(f"{language}-")), NO_LANGUAGE)
 
 
 def value_kind(language: str | None, datatype: str | None) -> int:

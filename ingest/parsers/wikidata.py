@@ -41,8 +41,16 @@ from refactx.ingest.parsers.parsed import (
     clean_texts,
     terms_of,
 )
-from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal, language_rank, value_kind
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.parsers.values import (
+    DATES,
+    DECIMALS,
+    NO_LANGUAGE,
+    format_literal,
+    language_place,
+    language_rank,
+    value_kind,
+)
+from refactx.ingest.source_options import DEFAULT_SELECTION, Selection
 
 _DIRECT = ("http://www.wikidata.org/prop/direct/", "https://www.wikidata.org/prop/direct/")
 _PROPERTY = re.compile(r"P[1-9][0-9]{0,17}", re.ASCII)
@@ -160,6 +168,8 @@ class _WikidataRows:
         ranks = [0 if tag is None else language_rank(tag, selection.languages) for tag, _ in statements.suffixes]
         # One for each suffix, and the last one for no suffix, which is -1.
         self._rank = np.array([-1 if rank is None else rank for rank in ranks] + [-1], np.int64)
+        places = [language_place(tag, selection.languages) for tag, _ in statements.suffixes]
+        self._language = np.array([*places, NO_LANGUAGE], np.uint8)
 
     def tables(self, dropped: Counter[str]) -> dict[str, pa.Table]:
         """Return the staged tables; count the other statements in `dropped`, by reason."""
@@ -224,6 +234,7 @@ class _WikidataRows:
             self._statements.subject[rows],
             kinds,
             self._rank[self._statements.suffix[rows]].astype(np.uint8),
+            self._language[self._statements.suffix[rows]],
             texts,
         )
 

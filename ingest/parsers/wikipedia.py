@@ -34,7 +34,7 @@ from pyarrow import csv
 from refactx.errors import InputError
 from refactx.ingest.parsers.parsed import SHORT_DESCRIPTION, TITLE, Parsed, clean_parts, fault, numbers_of_ids, terms_of
 from refactx.ingest.parsers.values import language_rank
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.source_options import DEFAULT_SELECTION, Selection
 from refactx.ingest.sources import Source
 from refactx.ingest.work import WorkDatabase
 

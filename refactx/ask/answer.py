@@ -5,7 +5,7 @@ without that, the model without the constraint would be compared by unfinished t
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -83,7 +83,8 @@ class Answer:
     conversation the model had no room for; `queries`: the queries that the text has, with their answers. `confidence`: the
     confidence in the answer: how much likelier its query, or else its best fact, makes the question than none does, in
     nats; None if nothing was chosen by the question. `forced_tokens`: how many ids had no alternative. `unknown`: whether
-    the answer is that the facts do not tell. `evidence`: what of the facts proves the answer.
+    the answer is that the facts do not tell. `named`: the answer by the names of the index, if it is in another language, else
+    empty. `evidence`: what of the facts proves the answer.
     """
 
     question: str
@@ -102,11 +103,12 @@ class Answer:
     thought: str = ""
     thought_tokens: int = 0
     unknown: bool = False
+    named: str = ""
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """The facts of the text and of its query, each once: those that prove the answer first."""
-        return evidence_of(self.answer, self.links, self.queries, unknown=self.unknown)
+        return evidence_of(self.named or self.answer, self.links, self.queries, unknown=self.unknown)
 
 
 def statement_url(fact: LinkedFact) -> str | None:
@@ -152,6 +154,17 @@ def final_answer(text: str, marker: str, facts: Sequence[Fact] = (), trigger: st
     return (
         line if len(set(named)) == len(named) else f"{SEPARATOR} ".join(name for name in dict.fromkeys(named) if name)
     )
+
+
+def untranslated(answer: str, translated: Mapping[str, str]) -> str:
+    """Return an answer by the names of the index, "" if it has no others. `translated`: these names, by what it has for them.
+
+    >>> untranslated("Rom; Oslo", {"Rom": "Rome"}), untranslated("Oslo", {"Rom": "Rome"})
+    ('Rome; Oslo', '')
+    """
+    texts = [one.strip() for one in answer.split(SEPARATOR)]
+    named = translated.get(answer, f"{SEPARATOR} ".join(translated.get(one, one) for one in texts))
+    return "" if answer in ("", named) or not translated else named
 
 
 def marker_start(text: str, marker: str, begin: int = 0, end: int | None = None) -> int | None:

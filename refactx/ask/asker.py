@@ -6,14 +6,14 @@ The same question with and without an index differs in nothing but the constrain
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
-from refactx.ask.answer import Answer, AnswerLine, FinishReason, RepeatedAnswer, final_answer, unlinked
+from refactx.ask.answer import Answer, AnswerLine, FinishReason, RepeatedAnswer, final_answer, unlinked, untranslated
 from refactx.ask.conversation import thinking_of
 from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
@@ -28,13 +28,17 @@ from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact, LinkedFact, clean_part
 from refactx.index.open import opened
 from refactx.models.loading import check_chat_template
+from refactx.ranking.ranker import Ranker, open_ranker
 from refactx.selection.beams import FactBeams
 from refactx.selection.channel import Channel, QuerySources
-from refactx.selection.mentions import FoldedTokens
+from refactx.selection.mentions import FoldedTokens, QueryWords
 from refactx.selection.query_answers import OwnQueries
 from refactx.tokenizer import FactTokenizer
 from refactx.walks.decoding import QueryGrammar
 from refactx.walks.language import FactSet
+
+if TYPE_CHECKING:
+    from refactx.index.index import Index
 
 LONGEST_PREFIX = 2000
 """The most ids of a prefix with a system message of a caller's: the engine keeps several."""
@@ -134,11 +138,20 @@ class Channels:
                 facts=facts,
                 words=prompt.words,
                 tokens=FoldedTokens(index.tokenizer.token_bytes),
-                aliases=getattr(index, "property_aliases", {}),
                 end=sorted(ends)[:1],
             )
             texts.append(f"{texts[0]}\n{prompt.queries.strip()}")
         self._examples = [tuple(index.tokenizer.encode(f"{text}\n")) for text in texts]
+
+    @cached_property
+    def ranker(self) -> Ranker:
+        """The ranker of the index, for which the inverse of a predicate has that one's aliases."""
+        aliases: dict[str, Sequence[str]] = dict(getattr(self._index, "property_aliases", {}))
+        if (facts := facts_of(self._index)) is not None:
+            ids = facts.ids(list(aliases))
+            inverse = facts.names(list(ids.values()), inverse=True)
+            aliases = {inverse[ids[name]]: some for name, some in aliases.items() if ids.get(name) in inverse} | aliases
+        return open_ranker(self._prompt.ranker, aliases)
 
     def of(
         self,
@@ -146,17 +159,21 @@ class Channels:
         min_confidence: float | None = None,
         room: int | None = None,
         earlier: Sequence[str] = (),
+        *,
+        language: str | None = None,
+        answer_language: str | None = "index",
     ) -> Channel | None:
         """Return the channel of a question; None if the prompt has no examples for one.
 
-        `min_confidence`: as in `Weights`, None for the prompt's; `room`, `earlier`: as in `Channel`.
+        `min_confidence`: as in `Weights`, None for the prompt's; `room`, `earlier`: as in `Channel`; `language`,
+        `answer_language`: as in `Generation`.
         """
         if not self._prompt.channel.strip():
             return None
         prompt, question = self._prompt, clean_part(question)
         ids, lead = scored_question(self._index.tokenizer, prompt, question)
         least = prompt.min_confidence if min_confidence is None else min_confidence
-        return Channel(
+        channel = Channel(
             examples=self._examples,
             question=ids,
             lead=lead,
@@ -166,8 +183,36 @@ class Channels:
             unknown=prompt.unknown,
             room=room,
             weights=replace(prompt.weights, min_confidence=least),
-            queries=self._queries,
+            ranker=self.ranker,
         )
+        if self._queries is None:
+            return channel
+        words = self._queries.words.of_question(question, language)
+        channel = replace(channel, queries=replace(self._queries, words=words))
+        code = words.language if answer_language in (None, "question") else answer_language
+        return self._answering(channel, code, self._queries.words)
+
+    def _answering(self, channel: Channel, language: str, words: QueryWords) -> Channel:
+        """Return a channel whose answer is in a language, if the index has names in it that are not the usual ones."""
+        index = labelled(self._index)
+        further = [code for code in index.languages if code != "mul"][1:] if index is not None else []
+        code = next((one for one in further if language in (one, one.partition("-")[0])), None)
+        if code is None or index is None:
+            return channel
+        said, unknown = words.of_question("", code.partition("-")[0]), self._prompt.unknown
+        answers = {"yes": said.yes, "no": said.no} if said.language == code.partition("-")[0] else {}
+        channel = replace(channel, labels=partial(index.labels_of, language=code), answers=answers)
+        if answers and unknown == words.unknown:  # else the prompt has its own
+            channel = replace(channel, unknown=said.unknown)
+            channel.translated[said.unknown] = unknown
+        return channel
+
+
+def labelled(index: FactSource | None) -> "Index | None":
+    """Return an index that knows labels by language; None for other sources of facts."""
+    from refactx.index.index import Index  # as in `facts_of`
+
+    return index if isinstance(index, Index) else None
 
 
 def own_queries(index: FactSource, prompt: Prompt, ends: Collection[int]) -> OwnQueries | None:
@@ -440,7 +485,14 @@ class Asker:
                 prompt=one.ids,
                 max_new_tokens=one.most,
                 thought=one.thought,
-                channel=self._channels.of(one.question, options.min_confidence, one.most - one.thought, one.earlier)
+                channel=self._channels.of(
+                    one.question,
+                    options.min_confidence,
+                    one.most - one.thought,
+                    one.earlier,
+                    language=options.language,
+                    answer_language=options.answer_language,
+                )
                 if options.uses_channel and not free and self._channels
                 else None,
                 queries=None if free or self._queries is None else replace(self._queries, answered=[]),
@@ -513,7 +565,9 @@ class Asker:
             confidence=None if channel is None else channel.confidence,
             forced_tokens=written.forced,
         )
-        answer = replace(answer, unknown=bool(self._prompt.unknown) and answer.answer == self._prompt.unknown)
+        named = "" if channel is None else untranslated(answer.answer, channel.translated)
+        unknown = bool(self._prompt.unknown) and (named or answer.answer) == self._prompt.unknown
+        answer = replace(answer, named=named, unknown=unknown)
         if not linked or self._index is None:
             return answer
         try:
@@ -561,5 +615,13 @@ class Asker:
             )
         if free and replace(options, channel=False) != options.free:  # `channel` is True by default
             raise InputError("free text has no facts: leave out free, or leave out fact_beams and max_facts")
+        if not free and options.answer_language not in (None, "question", "index"):
+            index = labelled(self._index)
+            known = [code for code in index.languages if code != "mul"] if index is not None else []
+            if options.answer_language not in known:
+                raise InputError(
+                    f"the index has no labels in {options.answer_language!r}, only in {', '.join(known) or 'no language'}: "
+                    "give one of them, or ingest it with --languages"
+                )
         if not free and self._index is None:
             raise InputError("there is no index to take facts from: give one, or ask without facts (free=True)")

@@ -34,9 +34,9 @@ class Property:
 class Browsed:
     """What was found. `completions`: texts that begin with a prefix, with their numbers of facts, those with most first.
 
-    `properties`: of the subject; `facts`: with their ids; `near`: if the index has no such subject, names like it;
-    `truncated`: whether there is more; `resolved`: the label or alias that was given for the subject, if it is no name of
-    the index.
+    `properties`: of the subject; `facts`: with their ids; `near`: if the index has no such subject, or the subject no such
+    predicate, names like it; `truncated`: whether there is more; `resolved`: the label or alias that was given for the
+    subject, if it is no name of the index or that of others too.
     """
 
     subject: Link | None = None
@@ -67,7 +67,7 @@ def browse(
     if meant is None or not facts.predicates(meant.name):
         link = index.link(subject, facts.ids([subject]).get(subject))
         return Browsed(subject=link, near=facts.linker.suggestions(subject, NEAR))
-    label, subject = subject, meant.name
+    subject = meant.name
     counts = facts.predicates(subject)
     link = index.link(subject, facts.ids([subject]).get(subject))
     predicate = _own_predicate(facts, predicate, subject) if predicate else ""
@@ -87,8 +87,9 @@ def browse(
         subject=link,
         properties=properties[:limit],
         facts=list(zip(some[:limit], linked, strict=True)),
+        near=[Suggestion(one) for one in alike(predicate, counts, NEAR)] if predicate not in ("", *counts) else (),
         truncated=len(some) > limit or len(properties) > limit,
-        resolved=None if subject == label else meant,
+        resolved=None if meant.is_as_written else meant,
     )
 
 

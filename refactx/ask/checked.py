@@ -24,11 +24,12 @@ from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
 from refactx.decoding.stream import TextPiece
 from refactx.decoding.thoughts import without_thoughts
 from refactx.engines.engine import LanguageModel
-from refactx.engines.loading import ChatOnlyError, EngineOptions, load_language_model
+from refactx.engines.language_models import ChatOnlyError, load_language_model
 from refactx.engines.served.connection import KEY, Usage
 from refactx.errors import InputError, RefactxError
 from refactx.fact import counted
 from refactx.index.index import Index
+from refactx.models.options import EngineOptions
 from refactx.walks import TreeFacts, answer_query, read_line
 
 ROUNDS = 8
@@ -302,7 +303,8 @@ def unsupported_option(options: Generation, *, free: bool) -> str:
     >>> unsupported_option(Generation(temperature=1), free=False)
     ''
     """
-    taken = {name: getattr(options, name) for name in ("max_new_tokens", *SAMPLING)}
+    of_language = ("language", *(("answer_language",) if options.answer_language in ("question", "index") else ()))
+    taken = {name: getattr(options, name) for name in ("max_new_tokens", *of_language, *SAMPLING)}
     usual = replace(GREEDY.free if free else GREEDY, **taken)
     return next((one.name for one in fields(options) if getattr(options, one.name) != getattr(usual, one.name)), "")
 

@@ -40,7 +40,7 @@ from refactx.fact import Fact
 from refactx.index.open import opened
 from refactx.selection.beams import FactBeams, choose_strategy
 from refactx.selection.channel import Channel
-from refactx.selection.ranker import NOT_CHOSEN
+from refactx.selection.chooser import NOT_CHOSEN
 from refactx.walks.decoding import QueryGrammar
 from refactx.walks.facts import TreeFacts
 

@@ -7,8 +7,10 @@ tokens are removed from it (`refactx.ask.conversation`).
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +21,7 @@ from refactx.errors import InputError
 from refactx.fact import DESCRIPTIONS, Fact, LinkedFact, clean_part, split_fact, verbalise, written_part
 from refactx.options import check_options, option
 from refactx.paths import read_toml
+from refactx.ranking.ranker import open_ranker
 from refactx.selection.mentions import QueryWords
 from refactx.selection.weights import Weights, load_weights
 
@@ -31,6 +34,10 @@ THOUGHT = 1000
 THINK_WORDS = {"off": 0, "on": THOUGHT}
 MAX_FACTS = 25
 """A fact of the sample has 32 ids on average: so many leave room for the answer in `MAX_NEW_TOKENS`."""
+LANGUAGES = ("en", "de", "fr", "es")
+"""The languages of questions whose words are known (`prompts/words`); the first is that of questions that show none."""
+_LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8})*", re.ASCII)
+_NO_CODES = (("answer_language", "question"), ("answer_language", "index"))
 _CHOICE, _SAMPLING = "Choice of facts", "Sampling"
 
 
@@ -52,7 +59,8 @@ class Prompt:
     the two; `min_confidence`, how much likelier, in nats, a fact or query has to make the question than none does, for
     the answer not to be `unknown`. For `refactx.selection.queries`: `queries`, queries with questions, written like
     `channel`; `words`, what tells them apart. Without both, questions are answered with facts alone. `weights`: those of the
-    choice of both, but for `min_confidence`.
+    choice of both, but for `min_confidence`; `ranker`: the encoder that tells how near names are to the question in meaning
+    (`refactx.ranking.open_ranker`).
     """
 
     system: str
@@ -66,6 +74,7 @@ class Prompt:
     queries: str = ""
     words: QueryWords | None = None
     weights: Weights = field(default_factory=Weights)
+    ranker: str = ""
 
     @property
     def has_queries(self) -> bool:
@@ -89,12 +98,16 @@ class Prompt:
             turns += [("user", example.question), ("assistant", example.answer)]
         return [{"role": role, "content": text.strip()} for role, text in [*turns, ("user", question)]]
 
-    def weighted(self, path: Path | None) -> "Prompt":
-        """Return the prompt with the weights of a file, as `load_weights` reads it; `min_confidence` too if the file has it."""
+    def weighted(self, path: Path | None, ranker: str | None = None) -> "Prompt":
+        """Return the prompt with a `ranker`, and the weights of a file, as `load_weights` reads it; `min_confidence` too if the
+        file has it."""
+        if ranker is not None:
+            open_ranker(ranker)  # reports at once that there is none
+        prompt = self if ranker is None else replace(self, ranker=ranker)
         if path is None:
-            return self
+            return prompt
         weights = load_weights(path, replace(self.weights, min_confidence=self.min_confidence))
-        return replace(self, weights=weights, min_confidence=weights.min_confidence)
+        return replace(prompt, weights=weights, min_confidence=weights.min_confidence)
 
     def ids(
         self,
@@ -148,12 +161,12 @@ def load_prompt(name: str | Path = "wikidata") -> Prompt:
         examples = tuple(Example(**example) for example in fields.pop("example", []))
         if "tells" in fields:  # its name in earlier releases
             fields["min_confidence"] = fields.pop("tells")
-        words = QueryWords.of(_whole(fields.pop("words"))) if "words" in fields else None
+        words = _words_of(fields.pop("words")) if "words" in fields else None
         return _checked(Prompt(examples=examples, words=words, **fields))
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the prompt {name} is not valid ({error}): a prompt has the texts system, trigger, marker, unknown, "
-            "channel, asks and queries, a number min_confidence, [[example]] tables with a question and an answer, and "
+            "channel, asks, queries and ranker, a number min_confidence, [[example]] tables with a question and an answer, and "
             "a table [words]"
         ) from error
 
@@ -175,20 +188,33 @@ def prompt_of(*taught: str | Path | None) -> str | None:
     return None
 
 
-def _whole(words: dict[str, Any]) -> dict[str, Any]:
-    """Return a table of words with those that it does not have, of the prompt that it is `like`: `wikidata`."""
+def _words_of(words: dict[str, Any]) -> QueryWords:
+    """Return the words of a prompt's table: its own for all questions, or, where it is `like` another prompt, `wikidata`, those
+    of `LANGUAGES`, with its own in place of the first one's."""
     if not isinstance(words, dict) or "like" not in words:
-        return words
+        return QueryWords.of(words)
     if words["like"] != "wikidata":
         raise ValueError(f"its [words] are like {words['like']!r}: only those of wikidata can be taken")
-    base = read_toml((files("refactx.prompts") / "wikidata.toml").read_text(encoding="utf-8"))["words"]
-    own = {key: {**base.get(key, {}), **value} if isinstance(value, dict) else value for key, value in words.items()}
-    return {**base, **{key: value for key, value in own.items() if key != "like"}}
+    first, *others = (read_words(language) for language in LANGUAGES)
+    ways = {name: words.get(name, first[name]) for name in ("class_of", "subclass_of")}
+    own = {key: {**first.get(key, {}), **value} if isinstance(value, dict) else value for key, value in words.items()}
+    found = QueryWords.of({**first, **{key: value for key, value in own.items() if key != "like"}})
+    by_language = {
+        code: replace(QueryWords.of({**other, **ways}), language=code)
+        for code, other in zip(LANGUAGES[1:], others, strict=True)
+    }
+    return replace(found, language=LANGUAGES[0], others=by_language)
+
+
+@cache
+def read_words(language: str) -> dict[str, Any]:
+    """Return the table of the words of questions in one of `LANGUAGES`; the first one's has also the predicates of classes."""
+    return read_toml((files("refactx.prompts") / "words" / f"{language}.toml").read_text(encoding="utf-8"))
 
 
 def _checked(prompt: Prompt) -> Prompt:
     texts = [prompt.system, prompt.trigger, prompt.marker, prompt.unknown, prompt.channel, prompt.asks]
-    texts += [prompt.queries]
+    texts += [prompt.queries, prompt.ranker]
     texts += [text for example in prompt.examples for text in (example.question, example.answer)]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("one of its values is not a text")
@@ -207,6 +233,9 @@ class Generation:
     `think`: the most ids of a thought before the answer, its marks included, besides `max_new_tokens`; or `"on"`, which is
     `THOUGHT`, or `"off"`, which is 0: no thought.
 
+    `language`: of the question, such as `de`; None: as its words say. `answer_language`: of the names in the answer, where
+    the index has labels in it: a code, `question` or None for that of the question, or `index` for the names of facts.
+
     `channel`: choose each fact by the question (`refactx.selection.channel`), if the prompt has examples for that and
     there are no beams; `min_confidence`: how much likelier, in nats, a fact or query has to make the question than none
     does, for the answer not to be "I don't know." (None: as the prompt says). `num_beams`: beams over the whole text.
@@ -224,6 +253,10 @@ class Generation:
     channel: bool = option(True, "Choose by the question; default: on without beams.", group=_CHOICE)
     min_confidence: float | None = option(
         None, "Confidence an answer needs; default: the prompt's.", metavar="X", group=_CHOICE, former="tells"
+    )
+    language: str | None = option(None, "Of the questions; default: by words.", metavar="CODE", group=_CHOICE)
+    answer_language: str | None = option(
+        None, "Of answers: index, or a code; default: question.", metavar="CODE", group=_CHOICE
     )
     fact_beams: int | None = option(None, "Beam search within each fact.", least=1, group=_CHOICE)
     fact_length_penalty: float = option(
@@ -247,6 +280,9 @@ class Generation:
             word: Any = {True: "on", False: "off"}.get(self.think, self.think)
             object.__setattr__(self, "think", THINK_WORDS.get(word, word))
         check_options(self)
+        for option_name, code in (("language", self.language), ("answer_language", self.answer_language)):
+            if code is not None and not _LANGUAGE.fullmatch(code) and (option_name, code) not in _NO_CODES:
+                raise InputError(f"{option_name} is {code!r}: give a code such as de")
         if self.think and self.num_beams > 1:
             raise InputError(
                 "a thought and num_beams were both given: thoughts need text by one beam, so leave one out"

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from refactx.ask.thinking import ThinkingChooser, Thought
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Constraint, FactLimit, FactSource, Free, FreeText, LineConstraint, Written
 from refactx.decoding.stream import Partial
@@ -38,7 +39,6 @@ from refactx.selection.beams import FactBeams, choose_strategy
 from refactx.selection.channel import Channel
 from refactx.selection.plain import FreeChooser, PlainChooser
 from refactx.selection.query_answers import OwnQueries, QueryWriter
-from refactx.selection.thinking import ThinkingChooser, Thought
 from refactx.tree.tree import Children
 
 MOST_SHARED = 8

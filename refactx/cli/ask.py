@@ -74,6 +74,7 @@ def ask(
     batch_size: int,
     prompt: str | None,
     weights: Path | None,
+    ranker: str | None,
     free: bool,
     as_json: bool,
     **given: Any,
@@ -88,7 +89,7 @@ def ask(
     from refactx.index.open import open_index
 
     asked = prompt or prompt_of(given["adapter"], model)
-    generation, template = generation_of(given), load_prompt(asked or "wikidata").weighted(weights)
+    generation, template = generation_of(given), load_prompt(asked or "wikidata").weighted(weights, ranker)
     engine = engine_options_of(given, batch_size, generation.num_beams)
     _check_together(chat, stream, file is not None or batch_size > 1, as_json)
     for question in questions:
@@ -103,7 +104,7 @@ def ask(
     with ExitStack() as stack:
         is_served = engine.server is not None and engine.server.model_url is not None
         opened = None if free and not is_served else stack.enter_context(open_index(index, db))
-        template = prompt_for(asked, opened).weighted(weights)
+        template = prompt_for(asked, opened).weighted(weights, ranker)
         notes = check_prompt(template, opened) if opened else []
         from refactx.ask.checked import asker_of
         from refactx.cli.views import Asking, ask_many, view_of

@@ -9,7 +9,7 @@ import click
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Generation, load_prompt
 from refactx.cli.views import Asking, view_of
-from refactx.engines.loading import load_language_model
+from refactx.engines.language_models import load_language_model
 from refactx.errors import IndexNotFoundError, RefactxError
 from refactx.fact import counted
 from refactx.index.open import database, open_index

@@ -14,9 +14,9 @@ from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
 from refactx.cli.query import WRITING, PolicyOptions, check_place
 from refactx.cli.translate import Models, TranslatorOptions, engine_of, open_translator
-from refactx.engines.loading import ServerOptions
 from refactx.errors import InputError
 from refactx.fact import counted
+from refactx.models.options import ServerOptions
 
 if TYPE_CHECKING:
     from refactx.eval.pack_task import Mode, PackCase
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from refactx.sparql.packs.translator import Translator
 
 _POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"))
-_PACK_GROUP = ("pack_name", "modes", "policy", "source", "language", "category", "encoder")
+_PACK_GROUP = ("pack_name", "modes", "policy", "source", "category", "encoder")
 _OF_SERVERS = ("tokenizer",)
 _OF_ANSWERS = (
     *_OF_SERVERS,
@@ -33,11 +33,12 @@ _OF_ANSWERS = (
     "judge_url",
     "batch_size",
     "weights",
-    *(one.name for one in fields(Generation)),
+    "ranker",
+    *(one.name for one in fields(Generation) if one.name != "language"),
 )
 _OF_PACKS = (
-    *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "limit", "shard", "out",
-    "as_json", *common.MACHINE_GROUP, "index",
+    *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "language", "limit", "shard",
+    "out", "as_json", *common.MACHINE_GROUP, "index",
 )  # fmt: skip
 _GROUPS = {
     "Questions and judge": ("split", "kinds", "limit", "shard", "judge", "judge_url"),
@@ -50,10 +51,6 @@ MODES = ("prompt", "retrieval", "repair", "agent")
 _RUN_ON = {None: "invented", "invented": "invented", "frozen": "invented"}
 """What runs the queries of a pack, by what is given, where that is the pack's own data."""
 _TYPED = ParameterSource.COMMANDLINE
-
-
-def _names(_context: click.Context, _parameter: click.Parameter, given: str | None) -> tuple[str, ...] | None:
-    return None if given is None else common.parts_of(given)
 
 
 def _modes(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[str, ...]:
@@ -77,7 +74,10 @@ _own_options = common.all_of(
         "--shard", default="1/1", callback=_shard, metavar="I/N", help="Ask the Ith of N parts; without it: report."
     ),
     click.option(
-        "--sparql", callback=_names, metavar="POLICY,...", help="Score queries of these, such as ids,from-walk."
+        "--sparql",
+        callback=lambda _, __, given: None if given is None else common.parts_of(given),
+        metavar="POLICY,...",
+        help="Score queries of these, such as ids,from-walk.",
     ),
     common.declared(PolicyOptions, *WRITING),
     common.declared(ServerOptions, *_OF_SERVERS),
@@ -94,7 +94,6 @@ _own_options = common.all_of(
     click.option(
         "--source", default="cases", type=click.Choice(["cases", "examples"]), metavar="SET", help="cases, or examples."
     ),
-    click.option("--language", metavar="LANGUAGE", help="Of the questions, such as it."),
     click.option("--category", metavar="CATEGORY", help="These cases alone, such as complex."),
 )
 
@@ -175,7 +174,11 @@ def _answer_task(given: dict[str, Any]) -> "Task[Any]":
     from refactx.eval.answer_task import AnswerTask
 
     _refuse(_POLICY_GROUP, "is of policies: give --sparql POLICY,... with it")
+    language = given["language"]  # of the texts, and so of the questions
+    if click.get_current_context().get_parameter_source("answer_language") is not _TYPED:
+        given["answer_language"] = "index"  # in which gold answers are
     generation = common.generation_of(given)
+    given["language"] = language
     engine = common.engine_options_of(given, given["batch_size"], generation.num_beams)
     return AnswerTask(generation=generation, engine=engine, **_without(given, *_POLICY_GROUP, *_PACK_GROUP))
 
@@ -256,10 +259,11 @@ def _cases(given: Mapping[str, Any]) -> "list[PackCase]":
     if given["questions"] is None:
         _refuse(("split", "kinds"), "chooses among the questions of a file: give one")
         return []
-    _refuse(("source", "language", "category"), "chooses among cases of the pack: leave out one of the file and this")
+    _refuse(("source", "category"), "chooses among cases of the pack: leave out one of the file and this")
     if given["run_on"] in _RUN_ON:
         raise InputError(
             "the pack has no invented data for the questions of a file: give --run-on with store, tree or the URL of an "
             "endpoint"
         )
-    return cases_of_questions(choose_questions(read_queries(given["questions"]), given["split"], given["kinds"]))
+    asked = read_queries(given["questions"], given["language"])
+    return cases_of_questions(choose_questions(asked, given["split"], given["kinds"]))

@@ -12,7 +12,7 @@ import click
 
 from refactx.cli.options import DB, INDEX, JSON, print_json
 from refactx.errors import InputError
-from refactx.fact import line
+from refactx.fact import line, written_part
 
 if TYPE_CHECKING:
     from refactx.index.index import Index
@@ -79,16 +79,16 @@ def _completions(index: "Index", prefix: str, limit: int) -> "tuple[list[tuple[s
     if found := index.complete(prefix if "<" in prefix else f"<{prefix}> <", limit):
         return found, None
     label, _, rest = prefix.strip().removeprefix("<").partition(">")
-    predicate, closed, after = rest.strip().removeprefix("<").partition(">")
-    facts = TreeFacts(index)
-    meant = facts.linker.predicate(predicate.strip()) if closed else None
-    resolved = facts.linker.entity(label.strip(), () if meant is None else (meant.name,))
+    begun, closed, after = rest.strip().removeprefix("<").partition(">")
+    label, predicate, facts = written_part(label), written_part(begun), TreeFacts(index)
+    meant = facts.linker.predicate(predicate) if closed else None
+    resolved = facts.linker.entity(label, () if meant is None else (meant.name,))
     if resolved is None:
-        like = did_you_mean(facts.linker.suggestions(label.strip()))
+        like = did_you_mean(facts.linker.suggestions(label))
         click.echo(f"no fact of index {index.name!r} begins with {prefix!r}{like}", err=True)
         return [], None
     click.echo(f"refactx: {resolved.note}", err=True)
-    if closed and (meant := facts.linker.predicate(predicate.strip(), [resolved.name])) is not None:
+    if closed and (meant := facts.linker.predicate(predicate, [resolved.name])) is not None:
         rest = f" <{meant.name}>{after or ' <'}"
     return index.complete(f"<{resolved.name}>{rest or ' <'}", limit), resolved
 

@@ -12,7 +12,7 @@ from refactx.cli.options import DB, JSON, OWN_INDEX, declared, groups_of
 from refactx.cli.store import print_with_store
 from refactx.errors import InputError
 from refactx.fact import counted, visible
-from refactx.ingest.selection import SourceOptions
+from refactx.ingest.source_options import SourceOptions
 
 if TYPE_CHECKING:
     from refactx.ingest import ChangeResult, IngestResult
@@ -35,6 +35,9 @@ def print_report(report: "Report") -> None:
     if named:
         collided = f"; {counted(report.collisions, 'name')} collided" if report.collisions else ""
         click.echo(f"entities: {report.entities:,}, named by {named}{collided}")
+    if report.names_by_language:
+        by_language = (f"{number:,} {code}" for code, number in report.names_by_language.items())
+        click.echo(f"names by language: {', '.join(by_language)}")
     click.echo(f"lines: {report.lines_read:,} read, {report.kept:,} kept")
     for reason, count in report.dropped.items():
         click.echo(f"  {count:>12,} dropped: {reason}")

@@ -47,7 +47,13 @@ if TYPE_CHECKING:
 @engine_options
 @click.pass_context
 def mcp(
-    context: click.Context, /, pack_name: str | None, prompt: str | None, weights: Path | None, **given: Any
+    context: click.Context,
+    /,
+    pack_name: str | None,
+    prompt: str | None,
+    weights: Path | None,
+    ranker: str | None,
+    **given: Any,
 ) -> None:
     """Serve tools to an assistant, over standard input and output (Model Context Protocol). They only read.
 
@@ -56,7 +62,7 @@ def mcp(
     """
     if pack_name is None:
         _check_index_alone(context)
-        _serve_facts(prompt, weights, **given)
+        _serve_facts(prompt, weights, ranker, **given)
     else:
         _serve_pack(pack_name, **given)
 
@@ -75,6 +81,7 @@ def _check_index_alone(context: click.Context) -> None:
 def _serve_facts(
     prompt: str | None,
     weights: Path | None,
+    ranker: str | None,
     *,
     index: str,
     model: str | None,
@@ -92,9 +99,9 @@ def _serve_facts(
             from refactx.ask.checked import asker_of
             from refactx.ask.examples import prompt_for
             from refactx.ask.prompt import prompt_of
-            from refactx.engines.loading import ServerOptions
+            from refactx.models.options import ServerOptions
 
-            template = prompt_for(prompt or prompt_of(given["adapter"], model), opened).weighted(weights)
+            template = prompt_for(prompt or prompt_of(given["adapter"], model), opened).weighted(weights, ranker)
             machine = replace(engine_options_of(given, texts=1, beams=1), server=ServerOptions(model_url=model_url))
             asker, _ = asker_of(model, opened, machine, template, partial(click.echo, err=True))
             ask = asks_alone(asker)

@@ -36,7 +36,7 @@ def build(encoder: str, index: str, aliases: bool, device: str, db: str | None, 
     """
     from refactx.index.open import database
     from refactx.progress import progress_bar
-    from refactx.sparql.placeholders.opening import load_encoder
+    from refactx.ranking.encoders import load_encoder
     from refactx.sparql.placeholders.vector_memory import build_memory
 
     loaded = load_encoder(encoder, device)
@@ -78,7 +78,7 @@ def show(index: str, db: str | None, as_json: bool) -> None:
         click.echo(f"index {index} has no memory: its names are found as written, or by their letters", err=True)
     for record, document in zip(records, documents, strict=True):
         for key, value in document.items():
-            click.echo(f"{key:<20} {_shown(value)}")
+            click.echo(f"{key:<20} {f'{value:,}' if type(value) is int else value}")
         if note := behind_note(record):
             click.echo(note, err=True)
     return None
@@ -159,10 +159,6 @@ def _document(record: "MemoryRecord", texts: int, missing: int) -> dict[str, Any
         "bytes": record.bytes,
         "built": str(record.created),
     }
-
-
-def _shown(value: object) -> str:
-    return f"{value:,}" if type(value) is int else str(value)
 
 
 def _choice(choice: "MentionChoice") -> dict[str, Any]:

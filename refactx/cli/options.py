@@ -13,11 +13,11 @@ import click
 
 from refactx.ask.prompt import Generation
 from refactx.cli.help import ModelName
+from refactx.models.options import EngineOptions, ServerOptions
 from refactx.options import Option, options_of
 from refactx.paths import is_file_name, needs_database
 
 if TYPE_CHECKING:
-    from refactx.engines.loading import EngineOptions
     from refactx.index import Index
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -39,13 +39,13 @@ BATCH_SIZE = click.option(
 RUN_FOLDER = click.option(
     "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of the run; default: in refactx-eval/."
 )
-MACHINE = ("db", "engine", "adapter", "dtype", "device", "gpu_layers", "threads", "context")
+MACHINE = ("db", *options_of(EngineOptions))
 MACHINE_GROUP = ("db", "batch_size", *MACHINE[1:])
 
 DEVICE = click.option(
     "--device", default="auto", show_default=True, metavar="DEVICE", help="Such as cpu, cuda, cuda:1."
 )
-SERVED = ("model_url", "tokenizer")
+SERVED = tuple(options_of(ServerOptions))
 
 
 class Number(click.FloatRange):
@@ -110,13 +110,6 @@ DROPPED = click.argument("name", callback=in_database)
 OWN_INDEX = click.option(
     "--index", default="default", show_default=True, metavar="NAME", callback=in_database, help="Name of the index."
 )
-WEIGHTS = click.option(
-    "--weights",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Weights of the choice, as calibrate --save writes.",
-)
-
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -173,34 +166,31 @@ def groups_of(options: type) -> dict[str, tuple[str, ...]]:
 NEW_TOKENS = declared(Generation, "max_new_tokens")
 GENERATION_GROUPS = groups_of(Generation)
 generation_options = declared(Generation)
+WEIGHTS = all_of(
+    click.option(
+        "--weights",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Weights of the choice, as calibrate --save writes.",
+    ),
+    click.option("--ranker", metavar="NAME", help="By meaning: static, words, e5, minilm or a MODEL."),
+)
 
 
-def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of how a model is run to a command; `engine_options_of` reads them."""
-    from refactx.engines.loading import EngineOptions
-
-    return declared(EngineOptions)(command)
+engine_options = declared(EngineOptions)
+server_options = declared(ServerOptions)
+"""The options of how a model is run, and of a server that has it; `engine_options_of` reads them."""
 
 
-def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a server that has the model to a command; `engine_options_of` reads them."""
-    from refactx.engines.loading import ServerOptions
-
-    return declared(ServerOptions)(command)
-
-
-def engine_options_of(given: dict[str, Any], texts: int, beams: int) -> "EngineOptions":
+def engine_options_of(given: dict[str, Any], texts: int, beams: int) -> EngineOptions:
     """Remove the options of how a model is run from those given to a command, and return them.
 
     `texts`: how many texts are written at once; `beams`: over the whole text, which Transformers has alone.
     """
-    from refactx.engines.loading import EngineOptions, ServerOptions
-
-    names = ("engine", "adapter", "device", "dtype", "gpu_layers", "threads", "context")
     if beams > 1 and given["engine"] == "auto":
         given["engine"] = "transformers"
     server = ServerOptions(**{name: given.pop(name) for name in SERVED}) if SERVED[-1] in given else None
-    return EngineOptions(texts=texts, server=server, **{name: given.pop(name) for name in names})
+    return EngineOptions(texts=texts, server=server, **{name: given.pop(name) for name in MACHINE[1:]})
 
 
 def index_opener(stack: ExitStack, index: str, db: str | None) -> "Callable[[str | None], Index]":

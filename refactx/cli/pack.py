@@ -235,9 +235,9 @@ def retrieve(
     question: str, name: str, top: int, encoder: str | None, weights: str | None, queries: bool, as_json: bool
 ) -> None:
     """Show the patterns of a question, and the examples that are most like it, with the parts of their scores."""
+    from refactx.ranking.encoders import load_encoder
     from refactx.sparql.packs.pack import load_pack
     from refactx.sparql.packs.retrieval import PatternDetector, RetrievalWeights, Retriever
-    from refactx.sparql.placeholders.opening import load_encoder
 
     if not question.strip():
         raise InputError("the question is empty: ask something, in quotes")

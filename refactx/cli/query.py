@@ -31,7 +31,7 @@ from refactx.walks.language import is_line
 if TYPE_CHECKING:
     from refactx.ask.asker import Asker
     from refactx.ask.prompt import Prompt
-    from refactx.engines.loading import EngineOptions
+    from refactx.models.options import EngineOptions
     from refactx.sparql.engines import Result, SparqlEngine
     from refactx.sparql.packs.prompt import WriterName
     from refactx.sparql.packs.translation import Attempt
@@ -342,6 +342,7 @@ def query(
     limit: int | None,
     prompt: str | None,
     weights: Path | None,
+    ranker: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -359,14 +360,14 @@ def query(
 
     machine = common.engine_options_of(given, texts=1, beams=1)
     options = PolicyOptions(model=model, **given)
-    load_prompt(prompt or "wikidata").weighted(weights)  # reports a wrong name before anything is opened
+    load_prompt(prompt or "wikidata").weighted(weights, ranker)  # reports a wrong name before anything is opened
     options.check()
     check_place(options.run_on)
     reads = not questions or questions == ("-",)
     for text in () if reads else questions:
         check_text(text, model is not None)
     with open_index(index, db) as opened, ExitStack() as stack:
-        template = prompt_for(prompt, opened).weighted(weights)
+        template = prompt_for(prompt, opened).weighted(weights, ranker)
         shown: dict[str, Any] = {"as_json": as_json, "explains": explain, "limit": limit}
         if options.writer == "from-walk" and options.run_on is None:
             answer = _walks(opened, model, machine, template, runs=run, **shown)
@@ -395,7 +396,7 @@ def _walks(
     @cache
     def load() -> "Asker":
         from refactx.ask.asker import Asker
-        from refactx.engines.loading import load_language_model
+        from refactx.engines.language_models import load_language_model
 
         loaded = load_language_model(model or "", index, machine)
         return Asker(loaded, loaded.tokenizer, index, prompt)

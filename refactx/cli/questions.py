@@ -65,7 +65,7 @@ def make(
     with open_index(index, db) as opened:
         made = make_questions(opened, limit, kinds=asked, seed=seed, aside=aside)
         if model is not None:
-            from refactx.engines.loading import load_language_model
+            from refactx.engines.language_models import load_language_model
 
             loaded = load_language_model(model, opened, common.engine_options_of(engine, texts=1, beams=1))
             made = rephrased(made, loaded, opened)

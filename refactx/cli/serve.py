@@ -23,8 +23,8 @@ from refactx.server import ServingOptions
 if TYPE_CHECKING:
     from refactx.ask.chat_server import ChatServer
     from refactx.engines.engine import LanguageModel
-    from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index
+    from refactx.models.options import EngineOptions
     from refactx.server import DatabaseChecks, TextService
     from refactx.server.http import RequestSlots
     from refactx.server.uploads import Uploads
@@ -122,6 +122,7 @@ def serve(
     indexes: tuple[str, ...],
     prompt: str | None,
     weights: Path | None,
+    ranker: str | None,
     pack_name: str | None,
     run_on: str | None,
     name: str | None,
@@ -170,7 +171,9 @@ def serve(
         **given,
     )
     taught = prompt_of(machine.adapter, models[0]) if len(models) == 1 else None
-    load_prompt(prompt or taught or "wikidata").weighted(weights)  # reports a wrong name before anything is opened
+    load_prompt(prompt or taught or "wikidata").weighted(
+        weights, ranker
+    )  # reports a wrong name before anything is opened
     if feedback is not None:
         feedback.open("ab").close()  # reports at once that it cannot be written
     pack = pack_to_serve(pack_name, run_on)
@@ -182,6 +185,7 @@ def serve(
             options=options,
             prompt=prompt,
             weights=weights,
+            ranker=ranker,
             taught=taught,
             db=db,
             stack=stack,
@@ -273,14 +277,15 @@ def load_models(models: Mapping[str, str], indexes: Mapping[str, "Index"], machi
 class ServiceOpener:
     """What the services of a server have in common.
 
-    `prompt`, `weights`: as the options; the prompt is by default `taught`, that of the model; `stack`: closes what they use;
-    `slots`: their limits;
+    `prompt`, `weights`, `ranker`: as the options; the prompt is by default `taught`, that of the model; `stack`: closes what
+    they use; `slots`: their limits;
     `names_index`: whether their names have that of the index.
     """
 
     options: ServingOptions
     prompt: str | None
     weights: Path | None
+    ranker: str | None
     taught: str | None
     db: str | None
     stack: ExitStack
@@ -300,7 +305,7 @@ class ServiceOpener:
             index, options = opened[key], self.options
             if self.names_index:
                 options = replace(options, name=f"{name}@{index.name}", short=name)
-            template = prompt_for(self.prompt or self.taught, index).weighted(self.weights)
+            template = prompt_for(self.prompt or self.taught, index).weighted(self.weights, self.ranker)
             for note in check_prompt(template, index) if self.prompt and self.prompt.endswith(".toml") else ():
                 click.echo(f"refactx: {note}", err=True)
             service = TextService(

@@ -307,8 +307,7 @@ class _Session:
         result = self._engine.run(query.sparql, limit=limit, seconds=settings.timeout)
         seconds = time.monotonic() - begun
         for one in query.resolved:
-            of = f", of {one.among} with this name" if one.among > 1 else ""
-            _note(f"<{one.label}> is taken as <{one.name}>{of}")
+            _note(one.note)
         if settings.explain:
             _note(f"{self._engine.name} answered in {seconds:.3f} s: {' '.join(visible(query.sparql).split())}")
         self._print(result)

@@ -27,8 +27,8 @@ from refactx.options import option
 if TYPE_CHECKING:
     from refactx.ask.chat_server import TextModel
     from refactx.engines.engine import LanguageModel
-    from refactx.engines.loading import EngineOptions
     from refactx.index.index import Index
+    from refactx.models.options import EngineOptions
     from refactx.sparql.engines import SparqlEngine
     from refactx.sparql.packs.pack import Pack
     from refactx.sparql.packs.translation import Translation
@@ -111,7 +111,7 @@ class Models:
 
     def load(self, name: str, index: "Index | None" = None) -> "LanguageModel":
         """Return a model. `index`: whose tokenizer it has to have."""
-        from refactx.engines.loading import load_language_model
+        from refactx.engines.language_models import load_language_model
 
         if name not in self._loaded:
             self._loaded[name] = load_language_model(name, index, self._machine)
@@ -120,10 +120,10 @@ class Models:
 
 def open_translator(pack: "Pack", options: TranslatorOptions, models: Models, stack: ExitStack) -> "Translator":
     """Return a translator. Indexes and engines are closed with `stack`. Raises as what it opens does."""
+    from refactx.ranking.encoders import load_encoder
     from refactx.sparql.packs.retrieval import Retriever
     from refactx.sparql.packs.translation import confidence_of
     from refactx.sparql.packs.translator import Bounds, TranslateOptions, Translator
-    from refactx.sparql.placeholders.opening import load_encoder
 
     options.check()
     index = index_opener(stack, options.index, options.db)(None) if options.policy == "from-walk" else None

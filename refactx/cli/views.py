@@ -119,7 +119,8 @@ def plain(answer: Answer, *, free: bool = False) -> str:
 
 def notes(answer: Answer, *, free: bool) -> list[str]:
     """Return what is to be said of an answer: why it is incomplete, and that nothing proves it."""
-    is_result = bool(answer.queries) and answer.queries[-1].answer == answer.answer  # also of no facts, such as 0
+    said = answer.named or answer.answer
+    is_result = bool(answer.queries) and answer.queries[-1].answer == said  # also of no facts, such as 0
     is_proved = is_result or answer.unknown or any(one.proves for one in answer.evidence)
     unproved = [] if free or is_proved or not answer.answer else ["(no fact of the index proves this answer)"]
     return [note for note in (ending(answer), *unproved) if note]

@@ -27,20 +27,5 @@ from refactx.decoding.states import (
 )
 from refactx.decoding.stream import FactStream, Partial, TextPiece
 
-__all__ = [
-    "Closing",
-    "Constraint",
-    "Dead",
-    "FactLimit",
-    "FactSource",
-    "FactStream",
-    "Free",
-    "InFact",
-    "InTerminator",
-    "LineConstraint",
-    "Machine",
-    "Partial",
-    "State",
-    "TextPiece",
-    "Written",
-]
+__all__ = ["Closing", "Constraint", "Dead", "FactLimit", "FactSource", "FactStream", "Free", "InFact", "InTerminator"]
+__all__ += ["LineConstraint", "Machine", "Partial", "State", "TextPiece", "Written"]

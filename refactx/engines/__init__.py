@@ -27,22 +27,5 @@ from refactx.engines.engine import (
 from refactx.engines.scheduler import Job, Scheduler
 from refactx.engines.writer import Capabilities, Hooks, Picker, Row, TextWriter
 
-__all__ = [
-    "Capabilities",
-    "Choice",
-    "Engine",
-    "FactChooser",
-    "Feed",
-    "FeedTree",
-    "Hooks",
-    "IdPath",
-    "Job",
-    "Logits",
-    "Picker",
-    "Row",
-    "Scheduler",
-    "ScoreReading",
-    "TextWriter",
-    "TreeLogits",
-    "TreeReading",
-]
+__all__ = ["Capabilities", "Choice", "Engine", "FactChooser", "Feed", "FeedTree", "Hooks", "IdPath", "Job", "Logits"]
+__all__ += ["Picker", "Row", "Scheduler", "ScoreReading", "TextWriter", "TreeLogits", "TreeReading"]

@@ -33,7 +33,7 @@ from refactx.ask.answer import Answer
 from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import GREEDY, Generation, Prompt, load_prompt, prompt_of
 from refactx.documents import answer_document, to_json
-from refactx.engines.loading import engine_for
+from refactx.engines.language_models import engine_for
 from refactx.errors import InputError
 from refactx.eval import judge
 from refactx.eval.answers import NOTHING, Outcome, outcome, same, score
@@ -160,8 +160,8 @@ class AnswerTask(IndexTask):
     """The evaluation of `refactx eval`.
 
     `free`: also ask without facts; `judge`, `judge_url`: a language model that judges the answers, and its server;
-    `generation`, `weights`: how is asked; `batch_size`: how many questions at a time; `asks`: what answers, by way of asking,
-    in place of the model.
+    `generation`, `weights`, `ranker`: how is asked; `batch_size`: how many questions at a time; `asks`: what answers, by way
+    of asking, in place of the model.
     """
 
     free: bool = False
@@ -169,6 +169,7 @@ class AnswerTask(IndexTask):
     judge_url: str | None = None
     generation: Generation = GREEDY
     weights: Path | None = None
+    ranker: str | None = None
     batch_size: int = 1
     asks: Mapping[str, Ask] | None = None
 
@@ -177,7 +178,7 @@ class AnswerTask(IndexTask):
 
     def read(self) -> list[Question]:
         """Return the questions of the file that have gold answers."""
-        return read_questions(self.questions)
+        return read_questions(self.questions, self.language)
 
     def check(self) -> None:
         """Raise InputError for options that exclude each other, or if a package is missing."""
@@ -198,7 +199,7 @@ class AnswerTask(IndexTask):
 
     @cached_property
     def asking_prompt(self) -> Prompt:
-        return prompt_for(self._prompt, self.opened_index).weighted(self.weights)
+        return prompt_for(self._prompt, self.opened_index).weighted(self.weights, self.ranker)
 
     @cached_property
     def _prompt(self) -> str | None:
@@ -208,13 +209,13 @@ class AnswerTask(IndexTask):
     @cached_property
     def _template(self) -> Prompt:
         """The prompt without the examples of an index, so that a finished run needs none."""
-        return load_prompt(self._prompt or "wikidata").weighted(self.weights)
+        return load_prompt(self._prompt or "wikidata").weighted(self.weights, self.ranker)
 
     @property
     def settings(self) -> dict[str, Any]:
         golds = [[q.key, q.text, [[g.text, g.id, *g.aliases] for g in q.answers]] for q in self.asked]
         confidence, template = self.generation.min_confidence, asdict(self._template)
-        weights = template.pop("weights")
+        weights, ranker = template.pop("weights"), template.pop("ranker")
         return {
             **super().settings,
             "questions_fingerprint": fingerprint(golds),
@@ -224,6 +225,7 @@ class AnswerTask(IndexTask):
             "batch_size": self.batch_size,
             "engine": engine_for(self.model, self.engine),
             **({} if self.weights is None else {"weights": weights}),
+            **({"ranker": ranker} if ranker else {}),
             **({} if self.engine.adapter is None else {"adapter": self.engine.adapter}),
         }
 

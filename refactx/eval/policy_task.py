@@ -84,7 +84,7 @@ class PolicyTask(IndexTask):
 
     def read(self) -> list[Question]:
         """Return the questions of the file that have a gold query."""
-        return read_queries(self.questions)
+        return read_queries(self.questions, self.language)
 
     def check(self) -> None:
         """Raise InputError for policies that do not exist, for options that exclude each other, and missing packages."""

@@ -40,6 +40,7 @@ from urllib.parse import unquote
 
 from refactx.errors import InputError
 from refactx.eval.answers import Gold, same
+from refactx.fact import visible
 
 Split = Literal["all", "tune", "report"]
 _EXPECTED = (
@@ -130,10 +131,13 @@ def assign_keys(questions: Sequence[Question]) -> list[Question]:
     return keyed
 
 
-def questions_of(document: Any, path: Path) -> list[Question]:
+def questions_of(document: Any, path: Path, language: str | None = None) -> list[Question]:
     """Return the questions of a JSON document, also those without gold answers.
 
-    Raises InputError for an unknown format, or with the number of the first record that is not in it.
+    `language`: of their texts; those without one in it are left out. None: English, which each must have.
+
+    Raises InputError for an unknown format, with the number of the first record that is not in it, and for a language that
+    no question has.
     """
     name, reader, records = _recognised(document, path)
     questions = []
@@ -141,11 +145,62 @@ def questions_of(document: Any, path: Path) -> list[Question]:
         try:
             if not isinstance(record, dict):
                 raise TypeError(f"expected an object, found {str(record)[:80]!r}")
-            questions.append(reader({"id": number, **record}, path))
+            fields = {"id": number, **record}
+            if language is not None:
+                texts = {tag.lower(): text for tag, text in _texts_by_language(record).items()}
+                if language.lower() not in texts:
+                    continue
+                fields = {**_unfolded(fields), "question": texts[language.lower()]}
+            questions.append(reader(fields, path))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise InputError(f"{path}: record {number} is not in the format of {name}: {what}") from error
+    if language is not None and not questions:
+        there = sorted({tag for record in records for tag in _texts_by_language(record)})
+        which = f"are in {', '.join(there)}" if there else "do not say their language, so leave out --language"
+        raise InputError(f"{path} has no question in {visible(language)!r}: its questions {which}")
     return questions
+
+
+def count_left_out(path: Path, language: str) -> int:
+    """Return how many questions of a file have no text in a language. Raise InputError as `read_questions` does."""
+    document = _documents(_content(path), path)
+    return len(_recognised(document, path)[2]) - len(questions_of(document, path, language))
+
+
+def _texts_by_language(record: Any) -> dict[str, str]:
+    """Return the texts of a record's question by language; empty if it does not say that.
+
+    >>> _texts_by_language({"question": [{"language": "de", "string": "Wer?"}]})
+    {'de': 'Wer?'}
+    >>> _texts_by_language({"question": "Who?", "translations": {"de": "Wer?"}, "complexityType": "generic"})
+    {'de': 'Wer?', 'en': 'Who?'}
+    """
+    if not isinstance(record, dict):
+        return {}
+    asked = record.get("question", record.get("body"))
+    if isinstance(asked, dict) and isinstance(asked.get("language"), list):
+        asked = asked["language"]
+    if isinstance(asked, list):
+        entries = [one for one in asked if isinstance(one, dict)]
+        asked = {one.get("language"): one.get("string") or one.get("question") for one in entries}
+    elif not isinstance(asked, dict) or "string" in asked:
+        others = record.get("translations", record.get("questions"))
+        asked = dict(others) if isinstance(others, dict) else {}
+        if "complexityType" in record:  # Mintaka
+            asked["en"] = record.get("question")
+        elif "question_eng" in record:  # RuBQ
+            asked = {"ru": record.get("question_text"), "en": record["question_eng"]}
+    return {tag: text for tag, text in asked.items() if isinstance(tag, str) and isinstance(text, str) and text.strip()}
+
+
+def _unfolded(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record in QALD's extended form as the usual one: the fields of its question, and its query."""
+    asked = record.get("question")
+    if not isinstance(asked, dict) or not isinstance(asked.get("language"), list):
+        return record
+    sparql = next((one["SPARQL"] for one in asked["language"] if one.get("SPARQL")), "")
+    return {**record, **asked, "query": sparql, "question": asked["language"]}
 
 
 def _recognised(document: Any, path: Path) -> tuple[str, Callable[[Any, Path], Question], list[Any]]:
@@ -314,16 +369,13 @@ def _qald(record: Any, path: Path) -> Question:
     asked = record.get("question", record.get("body"))  # QALD-5 has a body; Text2SPARQL has texts by language
     if asked is None:
         raise KeyError("question")
-    sparql = _query_of(record)
-    if isinstance(asked, dict) and isinstance(asked.get("language"), list):  # the extended form
-        record = {**record, **asked}
-        asked = asked["language"]
-        sparql = next((one["SPARQL"] for one in asked if one.get("SPARQL")), "")
-    if not isinstance(asked, dict):
-        asked = {entry["language"]: entry.get("string") or entry.get("question") for entry in asked}
-    if not asked.get("en"):
-        raise ValueError(f"it has no English question, only {', '.join(sorted(asked))}")
-    return _made("qald", record["id"], asked["en"], _results(record.get("answers")), sparql)
+    if not isinstance(asked, str):
+        record = _unfolded(record)
+        texts = _texts_by_language(record)
+        if not texts.get("en"):
+            raise ValueError(f"it has no English question, only {', '.join(sorted(texts))}")
+        asked = texts["en"]
+    return _made("qald", record["id"], asked, _results(record.get("answers")), _query_of(record))
 
 
 def _results(results: Any) -> list[Gold]:
@@ -458,13 +510,13 @@ def with_names(question: Question, names: dict[str, tuple[str, ...]]) -> Questio
     return replace(question, answers=tuple(golds))
 
 
-def read_questions(path: Path) -> list[Question]:
+def read_questions(path: Path, language: str | None = None) -> list[Question]:
     """Return the questions of a file, in its order, without those that have no gold answer.
 
-    The format is recognised by the content, see `refactx.eval.questions`. Raises InputError if the file cannot be read or
-    has no such question.
+    The format is recognised by the content, see `refactx.eval.questions`. `language`: of the texts; questions
+    without one in it are left out; None: English. Raises InputError if the file cannot be read or has no such question.
     """
-    questions = _questions(path)
+    questions = _questions(path, language)
     asked = [question for question in questions if question.answers]
     if not asked:
         has_queries = any(question.sparql.strip() for question in questions)
@@ -473,12 +525,12 @@ def read_questions(path: Path) -> list[Question]:
     return assign_keys(asked)
 
 
-def read_queries(path: Path) -> list[Question]:
+def read_queries(path: Path, language: str | None = None) -> list[Question]:
     """Return the questions of a file that have a gold query, in its order, with gold answers or without.
 
-    Raises InputError if the file cannot be read or has no such question.
+    `language`: as in `read_questions`. Raises InputError if the file cannot be read or has no such question.
     """
-    questions = _questions(path)
+    questions = _questions(path, language)
     asked = [question for question in questions if question.sparql.strip()]
     if not asked:
         raise InputError(
@@ -516,8 +568,8 @@ def read_records(path: Path) -> list[tuple[Question, dict[str, Any]]]:
     return list(zip(questions_of(document, path), _recognised(document, path)[2], strict=True))
 
 
-def _questions(path: Path) -> list[Question]:
-    return questions_of(_documents(_content(path), path), path)
+def _questions(path: Path, language: str | None) -> list[Question]:
+    return questions_of(_documents(_content(path), path), path, language)
 
 
 def _content(path: Path) -> str:

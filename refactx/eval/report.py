@@ -143,6 +143,8 @@ def lead_of(report: Mapping[str, Any], *more: str) -> str:
     half = {"all": "", "tune": ", half tune", "report": ", half report"}[settings.get("split", "all")]
     kinds = f", kinds {', '.join(settings['kinds'])}" if settings.get("kinds") else ""
     first = f"{counted(report['questions'], 'question')}{half}{kinds}."
+    if settings.get("left_out"):
+        first += f" {counted(settings['left_out'], 'question')} of the file without a text in {settings['language']} left out."
     return " ".join(filter(None, (first, *more, "In brackets: 95% intervals.")))
 
 

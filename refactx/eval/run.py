@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from uuid import uuid4
 
-from refactx.engines.loading import EngineOptions
 from refactx.errors import InputError
-from refactx.eval.questions import Question, Split, choose_questions
+from refactx.eval.questions import Question, Split, choose_questions, count_left_out
 from refactx.eval.report import Figure, Layout, write_report
 from refactx.eval.statistics import Estimate
+from refactx.models.options import EngineOptions
 from refactx.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -356,9 +356,8 @@ class Task(ABC, Generic[_Q]):
 class IndexTask(Task[Question]):
     """A task whose questions are of a file, and are asked with an index.
 
-    `index`, `db`: as of `refactx ask`; `split`, `kinds`: which questions; `prompt`: its name or file, None: the
-    index's own; `engine`: how the
-    model is run.
+    `index`, `db`: as of `refactx ask`; `split`, `kinds`: which questions; `language`: of their texts, None: English;
+    `prompt`: its name or file, None: the index's own; `engine`: how the model is run.
     """
 
     questions: Path
@@ -366,6 +365,7 @@ class IndexTask(Task[Question]):
     db: str | None = None
     split: Split = "all"
     kinds: tuple[str, ...] = ()
+    language: str | None = None
     prompt: str | None = "wikidata"
     engine: EngineOptions = field(default_factory=EngineOptions)
 
@@ -397,7 +397,12 @@ class IndexTask(Task[Question]):
             "limit": self.limit,
             "prompt": self.prompt,
             "dtype": self.engine.dtype,
+            **({} if self.language is None else {"language": self.language, "left_out": self._left_out}),
         }
+
+    @cached_property
+    def _left_out(self) -> int:
+        return 0 if self.language is None else count_left_out(self.questions, self.language)
 
 
 def evaluate(task: Task[Any]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ import zstandard
 
 from refactx.errors import CorruptIndexError, InputError
 from refactx.fact import written_part
-from refactx.index.header import FileHeader, FileSegment, Member, damage_error, read_tokenizer
+from refactx.index.header import OF_INDEX, FileHeader, FileSegment, Member, damage_error, read_tokenizer
 from refactx.index.names import ReadBlocks
 from refactx.index.source import Segment, Snapshot, tree_of
 from refactx.paths import needs_database
@@ -547,14 +547,7 @@ def _entry(file: IndexFile) -> CatalogueEntry:
         id=0,
         name=file.name,
         state="ready",
-        format=header.format,
-        tokenizer=header.tokenizer,
-        fingerprint=header.fingerprint,
-        vocabulary_size=header.vocabulary_size,
-        trigger=header.trigger,
-        terminator=header.terminator,
-        source=header.source,
-        report=header.report,
+        **{name: getattr(header, name) for name in OF_INDEX},
         created=datetime.fromisoformat(header.created),
         knowledge_base=0,
         segments=len(header.segments),

@@ -19,6 +19,8 @@ from refactx.errors import InputError, ModelError
 from refactx.tokenizer import FactTokenizer, unpack_tokenizer
 from refactx.tree.codes import FORMAT_VERSION, MAX_TOKEN
 
+OF_INDEX = ("format", "tokenizer", "fingerprint", "vocabulary_size", "trigger", "terminator", "source", "report")
+"""What the catalogue of a database says of an index too."""
 MAX_HEADER_BYTES = 16 << 20
 MAX_TABLES = 10_000
 """The most segments, or name tables, of one index: far more than a reader could use."""

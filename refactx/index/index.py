@@ -7,7 +7,7 @@ import heapq
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice, pairwise
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -495,10 +495,28 @@ class Index:
             )
         )
 
-    def name_rows(self) -> list[tuple[bytes, bytes]]:
-        """Return the keys and blocks of all names, each table's in the order of its keys; the latest table is first."""
+    def labels_of(self, names: Iterable[str], language: str) -> dict[str, str]:
+        """Return the labels of things in a language by their names, without those that have none or are called so.
+
+        index.labels_of(["Germany (country in Central Europe)"], "de")  # {"Germany (...)": "Deutschland"}
+        """
+        numbers = (
+            {name: named.number for name, named in self.ids_of(names).items()} if language in self.languages else {}
+        )
+        found = self._find(partial(find_numbers, language=language), set(numbers.values()))
+        return {name: found[number] for name, number in numbers.items() if number in found}
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """The languages of names, best first, as the ingest was given them; none for an index of ready-made facts."""
+        found: Sequence[str] = (self.entry.report.get("selection") or {}).get("languages") or ()
+        return found
+
+    def name_rows(self, first: bytes = FIRST_KEY) -> list[tuple[bytes, bytes]]:
+        """Return the keys and blocks of all names, each table's in the order of its keys; the latest table is first.
+        `first`: as in `name_table_rows`."""
         return self._refreshed.read(
-            lambda snapshot: [row for table in snapshot.name_tables for row in self.name_table_rows(table)]
+            lambda snapshot: [row for table in snapshot.name_tables for row in self.name_table_rows(table, first)]
         )
 
     def name_table_rows(self, table: int, first: bytes = FIRST_KEY) -> list[tuple[bytes, bytes]]:

@@ -1,6 +1,6 @@
 """Names and their ids, in compressed blocks of neighbouring names: one row for some 256 names.
 
-A name table has two kinds of rows, packed as pieces of the tree are (`refactx.tree.codes`):
+A name table has three kinds of rows, packed as pieces of the tree are (`refactx.tree.codes`):
 
 * Ids by name. The key of a block is the beginning of its first name in UTF-8, so a name is in the last block whose key
   is not greater. A block is `(count, names joined by newlines, numbers, kinds)`, and, if one of the entities is none of
@@ -9,6 +9,8 @@ A name table has two kinds of rows, packed as pieces of the tree are (`refactx.t
   (`refactx.entity_ids`, negative for the inverse of a property). A block is `(count, names joined by newlines, steps)`.
   The steps are the differences of neighbouring numbers, unsigned and little-endian, in as few bytes each as the largest
   needs: 1, 2, 4 or 8.
+* Labels by language and id, between these: labels in the further languages of an index, where the name is another one.
+  A key is the byte 1, the code of the language, a zero byte and the number; a block is as one of names by id.
 """
 
 import re
@@ -33,51 +35,66 @@ IDS_PER_BLOCK = 1024
 more in total, blocks of 4,096 take 11% less and are slower to read for one id."""
 
 _UNWRITTEN_IN_ID = re.compile(f"{UNWRITTEN.pattern}|[\ud800-\udfff]")
-_MARK = b"\0"
+_MARK, _LABEL_MARK = b"\0", b"\1"
 _BIAS = 1 << 63
-_ID_KEY_BYTES = 9
+_NUMBER_BYTES = 8
 _STEPS = {width: f"<u{width}" for width in (1, 2, 4, 8)}
 NAMES_PER_BLOCK = 256
 _KEY_BYTES = 2000  # PostgreSQL's B-tree takes keys of up to 2,704
 
-FIRST_KEY = b"\x01"
+FIRST_KEY = b"\x02"
 """The least key of a block of names: names have no control characters."""
 
 LITERAL_KINDS = ("literal", "time", "quantity", "coordinates", "text")
 """The kinds of a property whose objects are literals. `literal`: of several kinds, or of one that is not known."""
 
 _KINDS = (None, "entity", "literal", "mixed", "inverse", *LITERAL_KINDS[1:])
-_FIRST_ID = b""
 
 
-def id_key(number: int) -> bytes:
-    """Return the key of a block that begins with the entity of a number.
+def id_key(number: int, language: str = "") -> bytes:
+    """Return the key of a block that begins with the entity of a number; of labels, if `language` is given.
 
-    >>> id_key(-1139) < id_key(84) < b"A"
+    >>> id_key(-1139) < id_key(84) < id_key(84, "de") < FIRST_KEY < b"A"
     True
     """
-    return _MARK + (number + _BIAS).to_bytes(8, "big")
+    return _prefix_of(language) + (number + _BIAS).to_bytes(_NUMBER_BYTES, "big")
+
+
+def _prefix_of(language: str) -> bytes:
+    return _LABEL_MARK + language.encode() + _MARK if language else _MARK
+
+
+def language_of(key: bytes) -> str:
+    """Return the language of the labels under a key of `is_id_key`; "" for names.
+
+    >>> language_of(id_key(84, "de")), language_of(id_key(84))
+    ('de', '')
+    """
+    return key[1 : -_NUMBER_BYTES - 1].decode("ascii", "replace") if key.startswith(_LABEL_MARK) else ""
 
 
 def is_id_key(key: bytes) -> bool:
-    """Return whether the row under a key has names by ids.
+    """Return whether the row under a key has names, or labels, by ids.
 
     >>> is_id_key(id_key(84)), is_id_key("Danny Boyle".encode())
     (True, False)
     """
-    return key.startswith(_MARK)
+    return key < FIRST_KEY
 
 
-def pack_id_blocks(rows: Iterable[tuple[int, str]], codec: RowCodec) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the keys and blocks of entities, given as number and name in the order of their numbers."""
+def pack_id_blocks(
+    rows: Iterable[tuple[int, str]], codec: RowCodec, language: str = ""
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the keys and blocks of entities, given as number and name in the order of their numbers. With `language`,
+    a label in it is in place of the name."""
     block: list[tuple[int, str]] = []
     for row in rows:
         if len(block) == IDS_PER_BLOCK:
-            yield _packed_ids(block, codec)
+            yield _packed_ids(block, codec, language)
             block = []
         block.append(row)
     if block:
-        yield _packed_ids(block, codec)
+        yield _packed_ids(block, codec, language)
 
 
 def names_by_number(
@@ -102,9 +119,9 @@ def unpack_ids(key: bytes, block: bytes, codec: RowCodec, where: str) -> tuple[N
     try:
         count, joined, steps = codec.unpack(key, block, where)
         names = joined.decode().split("\n")
-        if not len(names) == count or len(key) != _ID_KEY_BYTES or not all(names):
+        if not len(names) == count or key[:-_NUMBER_BYTES] != _prefix_of(language_of(key)) or not all(names):
             raise ValueError("its ids and names differ in number, or its key is too short")
-        numbers = [int.from_bytes(key[1:], "big") - _BIAS, *_steps(steps, count - 1)]
+        numbers = [int.from_bytes(key[-_NUMBER_BYTES:], "big") - _BIAS, *_steps(steps, count - 1)]
         if sum(numbers) >= _BIAS or 0 in numbers[1:]:
             raise ValueError("its ids do not ascend")
         return np.array(list(accumulate(numbers)), np.int64), names  # steps may be beyond int64
@@ -124,8 +141,8 @@ def _steps(packed: bytes, count: int) -> list[int]:
     return steps
 
 
-def _packed_ids(block: list[tuple[int, str]], codec: RowCodec) -> tuple[bytes, bytes]:
-    key = id_key(block[0][0])
+def _packed_ids(block: list[tuple[int, str]], codec: RowCodec, language: str) -> tuple[bytes, bytes]:
+    key = id_key(block[0][0], language)
     steps = np.diff(np.array([number for number, _ in block], np.int64)).astype(np.uint64)  # modulo 2^64
     width = next(width for width in _STEPS if int(steps.max(initial=0)) >> 8 * width == 0)
     joined = "\n".join(name for _, name in block).encode()
@@ -335,10 +352,10 @@ def find_names(
 
 
 def find_numbers(
-    read: ReadBlocks, tables: Sequence[int], numbers: set[int], codec: RowCodec, where: str
+    read: ReadBlocks, tables: Sequence[int], numbers: set[int], codec: RowCodec, where: str, *, language: str = ""
 ) -> dict[int, str]:
     """Return the names of entities by their numbers (`refactx.entity_ids`; negative for the inverse of a property),
-    without the entities that no table has. Each table is read at most once.
+    without the entities that no table has; with `language` their labels in it. Each table is read at most once.
 
     The arguments and errors are those of `find_names`.
     """
@@ -347,8 +364,9 @@ def find_numbers(
         missing = numbers - found.keys()
         if not missing:
             break
-        blocks = read(table, sorted(map(id_key, missing)), _FIRST_ID)
-        for key, some in _by_block(((id_key(number), number) for number in missing), blocks).items():
+        keys = {id_key(number, language): number for number in missing}
+        blocks = read(table, sorted(keys), _prefix_of(language))
+        for key, some in _by_block(keys.items(), blocks).items():
             wanted = np.array(some, np.int64)
             found |= names_by_number(wanted, key, blocks[key], codec, f"{where}: block of ids {key.hex()}")
     return found

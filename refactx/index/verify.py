@@ -14,7 +14,7 @@ import numpy as np
 from refactx.errors import CorruptIndexError
 from refactx.fact import is_written, is_written_part, split_fact, unit
 from refactx.index.index import Index
-from refactx.index.names import Named, block_key, is_id_key, is_written_id, unpack_ids
+from refactx.index.names import block_key, is_id_key, is_written_id, language_of, unpack_ids
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.bulk import surviving
 from refactx.tree.codes import RowCodec, TokenCodes
@@ -103,7 +103,8 @@ def _verify_names(index: Index, verdict: Verdict) -> None:
     """Check all blocks of names: their entries must ascend within a table, and have the key of the first. A table with
     names by id must have the same pairs in both orders."""
     for table in index.name_tables:
-        last_id, last_name = -(1 << 63), ""
+        last_name = ""
+        last_ids = dict[str, int]()  # by language
         by_id: list[int] = []
         by_name: list[int] = []
         for key, block in index.name_table_rows(table, first=b""):
@@ -111,14 +112,17 @@ def _verify_names(index: Index, verdict: Verdict) -> None:
                 ids: list[str] = []
                 if is_id_key(key):
                     numbers, names = unpack_ids(key, block, RowCodec(), f"block of ids {key.hex()}")
-                    in_order, last_id = last_id < int(numbers[0]), int(numbers[-1])
-                    by_id.append(_sum_pairs(numbers.tolist(), names))
+                    language = language_of(key)
+                    in_order = last_ids.get(language, -(1 << 63)) < int(numbers[0])
+                    last_ids[language] = int(numbers[-1])
+                    by_id += [] if language else [_sum_pairs(numbers.tolist(), names)]
                 else:
                     entries = index.unpack_names(key, block)
                     names, ids = list(entries), [named.id for named in entries.values()]
                     in_order = block_key(names[0]) == key and all(a < b for a, b in pairwise([last_name, *names]))
                     last_name = names[-1]
-                    by_name.append(_sum_pairs(map(_number, entries.values()), names))
+                    signed = (-one.number if one.object_kind == "inverse" else one.number for one in entries.values())
+                    by_name.append(_sum_pairs(signed, names))
                     verdict.names += len(names)
             except CorruptIndexError as error:
                 verdict.add(str(error))
@@ -134,11 +138,6 @@ def _verify_names(index: Index, verdict: Verdict) -> None:
 def _sum_pairs(numbers: Iterable[int], names: Iterable[str]) -> int:
     """Return a sum that two sets of pairs have in common only if they are equal, whatever their order."""
     return sum(map(hash, zip(numbers, names, strict=True)))
-
-
-def _number(named: Named) -> int:
-    number = named.number
-    return -number if named.object_kind == "inverse" else number
 
 
 def unwritten_facts(piece: Piece, codes: TokenCodes, tokenizer: FactTokenizer) -> Iterator[str]:

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import Protocol
 
 from refactx.errors import InputError
-from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, counted
 from refactx.index.index import Index
+from refactx.iris import ids_written_as
 from refactx.linking.names import alike, fold, in_other_number, in_usual_order, most_like, significant_words
 from refactx.linking.spellings import Spellings
 
@@ -18,6 +19,8 @@ CLEARLY = 2
 """So many times the facts of the next one make an entity the one that a name means, where that has to be clear."""
 SUGGESTED = 5
 """The suggestions that an error has."""
+OTHERS = 2
+"""The most other entities of a name that a note names."""
 NEAR_NAMES = 200
 """Names with the same beginning that are compared to find those near another."""
 COMPARED_WHOLE, COMMON_NAMES = 200_000, 5000
@@ -52,17 +55,31 @@ class AmbiguousNameError(InputError):
 @dataclass(frozen=True, slots=True)
 class LinkedName:
     """A `label` as it was written, and the `name` of the index that it means; `among`: how many entities have that label
-    or alias."""
+    or alias; `others`: names of some of the others."""
 
     label: str
     name: str
     among: int = 1
+    others: tuple[str, ...] = ()
+
+    @property
+    def is_as_written(self) -> bool:
+        """Whether the label is the name, and no other entity has it."""
+        return self.name == self.label and not self.others
 
     @property
     def note(self) -> str:
-        """What the user should know of it."""
-        of = f", of {self.among} with this name" if self.among > 1 else ""
-        return f"<{self.label}> is taken as <{self.name}>{of}"
+        """What the user should know of it.
+
+        >>> LinkedName("Ann", "Ann (a poet)", 3, ("Ann (a town)",)).note
+        '<Ann> is taken as <Ann (a poet)>; 2 others have this name, such as <Ann (a town)>'
+        """
+        taken = f"<{self.label}> is taken as <{self.name}>"
+        if not self.others:
+            return taken
+        have = f"{counted(self.among - 1, 'other')} {'has' if self.among == 2 else 'have'} this name"
+        shown = ", ".join(f"<{name}>" for name in self.others)
+        return f"{taken}; {have}{', such as' if self.among - 1 > len(self.others) else ':'} {shown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +110,7 @@ def did_you_mean(suggestions: Sequence[Suggestion | str]) -> str:
 @dataclass(frozen=True, slots=True)
 class FoundName:
     """An entity that a name may mean. `facts`: how many it has; `by`: how it was found: its `name`, an `alias`, a name that
-    is `near` in its letters, or the `meaning` of the words."""
+    is `near` in its letters, the `meaning` of the words, or an `id`."""
 
     name: str
     facts: int
@@ -132,31 +149,28 @@ class Linker:
             return self._chosen(label, self.aliased(label.removesuffix(ALIAS)), fits, is_name=False, clearly=clearly)
         is_name = self.is_name(label)
         if is_name and all(self._facts.counts([label], predicate)[0] for predicate in fits):
-            return LinkedName(label, label, len({label, *self.labelled(label), *self.aliased(label)}))
-        found = self._chosen(label, self.namesakes(label), fits, is_name=is_name, clearly=clearly)
-        if found is None and (name := self._facts.names([label]).get(label)):
-            return LinkedName(label, name)
-        return found
+            return _linked(label, label, [*self.labelled(label), *self.aliased(label)])
+        return self._chosen(label, self.namesakes(label), fits, is_name=is_name, clearly=clearly)
 
     def _chosen(
         self, label: str, names: Sequence[str], fits: Sequence[str], *, is_name: bool, clearly: bool
     ) -> LinkedName | None:
         """Return the one of some other names that a label means; the label, if it is a name and none of them fits."""
-        fitting, among = list(names), len(names) + is_name
+        fitting, every = list(names), [label, *names] if is_name else names
         for predicate in fits:
             counts = self._facts.counts(fitting, predicate)
             fitting = [name for name, count in zip(fitting, counts, strict=True) if count]
         if not fitting and is_name:
-            return LinkedName(label, label, among)
+            return _linked(label, label, every)
         found = [(name, self.count(name)) for name in (fitting or names)[:COMPARED]]
         found.sort(key=lambda one: -one[1])
         if not found:
             return None
         if clearly and len(found) > 1 and found[0][1] < CLEARLY * max(found[1][1], 1):
             if is_name:
-                return LinkedName(label, label, among)
+                return _linked(label, label, every)
             raise AmbiguousNameError(label, found)
-        return LinkedName(label, found[0][0], among)
+        return _linked(label, found[0][0], [*(name for name, _ in found), *every])
 
     def is_name(self, text: str) -> bool:
         """Return whether a text is the name of an entity, or of what begins facts, as the index writes it."""
@@ -164,17 +178,22 @@ class Linker:
 
     def namesakes(self, label: str) -> list[str]:
         """Return the other entities that a name may mean: those with it as a label or an alias; or else in any spelling of
-        it; or else with its parts in order, for `Lee, Ann`; or else in the singular or plural."""
+        it; or else with its parts in order, for `Lee, Ann`; or else in the singular or plural; or else the one with this id."""
         return [name for name, _ in self._namesakes(label)]
 
     def _namesakes(self, label: str) -> list[tuple[str, str]]:
-        """Return `namesakes`, each with what has the label: `name` or `alias`."""
+        """Return `namesakes`, each with what has the label: `name`, `alias` or `id`."""
         found = self._spelt(label)
         for text in (label, in_usual_order(label), *in_other_number(label)) if not found else ():
             for spelling in self._spellings.of(text) if not found and text else ():
                 own = {spelling: "name"} if self._facts.predicates(spelling) else {}
                 found = {**own, **self._spelt(spelling), **found}
+        found = found or dict.fromkeys(self._with_id(label), "id")
         return [(name, by) for name, by in found.items() if name != label]
+
+    def _with_id(self, text: str) -> list[str]:
+        """Return the name of the id that a text is, as people write it (`ids_written_as`)."""
+        return list(dict.fromkeys(self._facts.names(ids_written_as(text)).values()))
 
     def _spelt(self, label: str) -> dict[str, str]:
         own = dict.fromkeys(self.labelled(label), "name")
@@ -215,15 +234,14 @@ class Linker:
         own = {name for one in subjects[:COMPARED] for name in self._facts.predicates(one)}
         folded = fold(label)
         named = [name for name in own if fold(name) == folded] or self.predicates_called(label)
-        if not named and (name := self._facts.names([label]).get(label)):
-            named = [name] if self._facts.describe([name]) else []
         return LinkedName(label, named[0]) if len(named) == 1 else None
 
     def predicates_called(self, label: str) -> list[str]:
         """Return the predicates of the index that a name is in another spelling, or an alias of: those that differ in case
-        alone, or else all."""
+        alone, or else all; or else the one with this id."""
         named = self._by_folded.get(fold(label), ())
-        return [name for name in named if name.casefold() == label.casefold()] or list(named)
+        same_letters = [name for name in named if name.casefold() == label.casefold()]
+        return same_letters or list(named) or [name for name in self._with_id(label) if self._facts.describe([name])]
 
     def predicates_beginning(self, text: str) -> list[str]:
         """Return the names of predicates that begin with a text, in alphabetical order."""
@@ -265,6 +283,8 @@ class Linker:
 
         In a large index, these are names that begin as the name or one of its words does.
         """
+        if not fold(name):
+            return []
         texts = [name, *(name[: len(name) * part // 4] for part in (3, 2, 1)), *significant_words(name)]
         begins = dict.fromkeys(
             f"{text[:1].swapcase() if other else text[:1]}{text[1:]}" for text in texts for other in (0, 1)
@@ -296,3 +316,9 @@ class Linker:
             by = dict.fromkeys(meaning(name, most), "meaning")
         by |= {one.name: "near" for one in self.suggestions(name, most) if one.name not in by}
         return [FoundName(one, counts[one] if one in counts else self.count(one), by[one]) for one in list(by)[:most]]
+
+
+def _linked(label: str, name: str, every: Sequence[str]) -> LinkedName:
+    """Return what a label means. `every`: the entities of this name, those named first that are more likely."""
+    others = [one for one in dict.fromkeys(every) if one != name]
+    return LinkedName(label, name, 1 + len(others), tuple(others[:OTHERS]))

@@ -12,7 +12,7 @@ from refactx.english import plural
 _LIKE = 0.8
 """The least share of letters, as difflib counts them, in which two names or words are alike."""
 _LITTLE_WORDS = frozenset(("the", "and", "for", "der", "die", "das", "von", "van", "les", "des", "del", "los", "las"))
-_SEPARATORS = re.compile(r"[\s_.,:;'’‘`\"“”()<\-‐-―]+")
+_SEPARATORS = re.compile(r"[\s_.,:;!?¡¿'’‘‚`\"“”„«»‹›()\[\]{}<*/&·…\-‐-―]+")
 """What may be written otherwise or left out between the letters of a name."""
 
 
@@ -33,8 +33,8 @@ def fold(text: str) -> str:
 
     The folded text of two names in a row is that of the first and that of the second.
 
-    >>> fold("J. R. R. Tolkien") == fold("j r r tolkien"), fold("body_part") == fold("Body Part"), fold("C++")
-    (True, True, 'c++')
+    >>> fold("J. R. R. Tolkien") == fold("j r r tolkien"), fold("body_part") == fold("Body Part"), fold("C++"), fold("AC/DC")
+    (True, True, 'c++', 'acdc')
     """
     return _SEPARATORS.sub("", unaccented(text))
 

@@ -1,6 +1,7 @@
 """The server of an index's facts, whose tools read alone."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from threading import Event
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import Field
 
 from refactx.ask.browse import browse, check_text
+from refactx.ask.prompt import Generation
 from refactx.documents import (
     AnswerForAssistants,
     Classes,
@@ -28,7 +30,7 @@ from refactx.documents import (
 )
 from refactx.english import HAS_INSTANCE, INSTANCE_OF, SUBCLASS_OF
 from refactx.errors import InputError, RefactxError
-from refactx.fact import verbalise
+from refactx.fact import verbalise, written_part
 from refactx.index.index import Index
 from refactx.lazy import require
 from refactx.linking import FoundName, did_you_mean
@@ -66,8 +68,9 @@ RowLimit = Annotated[int, Field(ge=1, le=MOST_ROWS)]
 Value = TypeVar("Value")
 LookUp = Callable[..., Awaitable[Any]]
 """A function that calls a function with arguments where lookups are made, and returns what it returns."""
-Ask = Callable[[str], Awaitable[AnswerForAssistants]]
-"""A function that answers a question; it ends when it is cancelled. It raises RefactxError."""
+Ask = Callable[[str, str], Awaitable[AnswerForAssistants]]
+"""A function that answers a question in a language, as of `refactx.Generation`; it ends when it is cancelled. It raises
+RefactxError."""
 
 
 def found_entities(facts: TreeFacts, found: Sequence[FoundName]) -> list[FoundEntity]:
@@ -94,33 +97,34 @@ def walk_answer(facts: TreeFacts, text: str, most: int) -> WalkAnswer:
     )
 
 
-def sparql_result(index: Index, facts: TreeFacts, query: str, most: int) -> "Result":
-    """Return what a SPARQL query finds in an index, at most `most` rows. Raises InputError or EngineError."""
+def sparql_result(index: Index, facts: TreeFacts, query: str, most: int) -> "tuple[Result, str]":
+    """Return what a SPARQL query finds in an index, at most `most` rows, and a note: what its names were taken as, and what
+    is to be known of the rows. Raises InputError or EngineError."""
     from refactx.sparql.engines import open_engine  # the library of the store
     from refactx.sparql.engines.processes import PUBLIC
     from refactx.sparql.labels import has_labels, with_iris
 
-    sparql = with_iris(query, facts).sparql if has_labels(query) else query
-    engine = open_engine(index, limits=PUBLIC)
-    try:
-        return engine.run(sparql, limit=most, seconds=SECONDS)
-    finally:
-        engine.close()
+    labelled = with_iris(query, facts) if has_labels(query) else None
+    with closing(open_engine(index, limits=PUBLIC)) as engine:
+        result = engine.run(query if labelled is None else labelled.sparql, limit=most, seconds=SECONDS)
+    names = [] if labelled is None else [one.note for one in labelled.resolved]
+    return result, "; ".join(names if isinstance(result, bool) or not result.note else [*names, result.note])
 
 
 def table(index: Index, facts: TreeFacts, query: str, most: int) -> NotedTable:
     """Return the rows of a SPARQL query on an index as texts, at most `most`. Raises InputError or EngineError."""
     from refactx.sparql.results import texts
 
-    result = sparql_result(index, facts, query, most)
+    result, note = sparql_result(index, facts, query, most)
     if isinstance(result, bool):
-        return NotedTable(["answer"], [["yes" if result else "no"]], truncated=False, note="")
+        return NotedTable(["answer"], [["yes" if result else "no"]], truncated=False, note=note)
     rows = list(texts(result.rows, facts.names))
-    return NotedTable(result.variables, rows, result.truncated, result.note)
+    return NotedTable(result.variables, rows, result.truncated, note)
 
 
 def classes_of(facts: TreeFacts, name: str, most: int) -> Classes:
     """Return the classes of a thing and around a class, at most `most` of each. Raises InputError for an unknown name."""
+    name = written_part(name)
     meant = facts.linker.entity(name)
     if meant is None:
         near = did_you_mean(facts.linker.suggestions(name)) or ": `find` has the names of things"
@@ -151,6 +155,7 @@ def classes_of(facts: TreeFacts, name: str, most: int) -> Classes:
         below=found["below"][:most],
         members=own.get(called["members"], 0),
         truncated=any(len(one) > most for one in (of, *found.values())),
+        resolved=None if meant.is_as_written else resolved_name(meant),
     )
 
 
@@ -219,7 +224,7 @@ class FactTools:
         """
         if not name.strip():
             raise InputError("the name is empty: give what a thing is called")
-        read = partial(self._facts.linker.find, _short(name).strip(), limit + 1, self._by_meaning)
+        read = partial(self._facts.linker.find, written_part(_short(name)), limit + 1, self._by_meaning)
         found = await self._read(lambda: found_entities(self._facts, read()))
         return FoundEntities(found[:limit], len(found) > limit)
 
@@ -249,7 +254,7 @@ class FactTools:
     async def classes(self, name: str, limit: Limit = 20) -> Classes:
         """Return what a thing is an instance of, the classes above it, and for a class those below it and its number of
         members; at most `limit` of each (up to 100)."""
-        return await self._read(partial(classes_of, self._facts, _short(name).strip(), limit))
+        return await self._read(partial(classes_of, self._facts, _short(name), limit))
 
     async def complete(self, prefix: str = "<", limit: Limit = 20) -> CompletionList:
         """Return how facts that begin with a text continue, up to the end of their next part, those with most facts first.
@@ -283,11 +288,13 @@ class FactTools:
         nearest = [stated_fact(linked, fact.text) for fact, linked in one.nearest]
         return FactCheck(one.exists, stated_fact(one.linked, one.fact.text), nearest)
 
-    async def ask(self, question: str) -> AnswerForAssistants:
-        """Answer a question with facts of the knowledge base as proof. A small model writes the answer: check its facts."""
+    async def ask(self, question: str, answer_language: str = "question") -> AnswerForAssistants:
+        """Answer a question with facts of the knowledge base as proof. A small model writes the answer: check its facts.
+
+        The answer is in the language of the question, of a code such as `de`, or as the facts have it, `index`."""
         if self._ask is None:
             raise not_started("model", "--model")
-        return await self._ask(_short(question))
+        return await self._ask(_short(question), answer_language)
 
     async def _read(self, read: Callable[[], Value], call: LookUp | None = None) -> Value:
         found: Value = await (call or self._look_up)(read)
@@ -297,10 +304,10 @@ class FactTools:
 def asks_alone(asker: "Asker | CheckedAsker") -> Ask:
     """Return what answers questions by an asker, in threads."""
 
-    async def ask(question: str) -> AnswerForAssistants:
-        ended = Event()
+    async def ask(question: str, answer_language: str) -> AnswerForAssistants:
+        ended, options = Event(), Generation(answer_language=answer_language)
         try:
-            found = await in_thread(partial(asker.ask, question, cancelled=ended.is_set))
+            found = await in_thread(partial(asker.ask, question, options, cancelled=ended.is_set))
         finally:
             ended.set()
         given = found.answer, found.text, found.evidence, found.queries

@@ -25,6 +25,7 @@ from refactx.errors import InputError, ModelError
 from refactx.fact import counted
 from refactx.lazy import require
 from refactx.models import demo
+from refactx.models.options import AUTO
 from refactx.paths import refactx_home, share_weights
 from refactx.tokenizer import FactTokenizer
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 progress_log = logging.getLogger("refactx.loading")
 """What is loaded, which may take seconds; the command line shows it on a terminal."""
 DEMO = "demo"
-AUTO = "auto"
 DEVICE_MAPS = ("balanced", "sequential")
 """The devices that are all GPUs together, by their names as Transformers' `device_map`."""
 NO_CODE: dict[str, Any] = {"trust_remote_code": False}

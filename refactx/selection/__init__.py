@@ -7,8 +7,8 @@ from refactx.lazy import lazy_exports
 if TYPE_CHECKING:
     from refactx.selection.beams import BeamChooser, FactBeams
     from refactx.selection.channel import Channel
+    from refactx.selection.chooser import ChannelChooser
     from refactx.selection.plain import PlainChooser
-    from refactx.selection.ranker import ChannelChooser
     from refactx.selection.weights import Weights, load_weights
 
 __all__ = ["BeamChooser", "Channel", "ChannelChooser", "FactBeams", "PlainChooser", "Weights", "load_weights"]
@@ -18,7 +18,7 @@ __getattr__ = lazy_exports(
         "beams": "BeamChooser FactBeams",
         "channel": "Channel",
         "plain": "PlainChooser",
-        "ranker": "ChannelChooser",
+        "chooser": "ChannelChooser",
         "weights": "Weights load_weights",
     },
 )

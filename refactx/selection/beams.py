@@ -34,8 +34,8 @@ from refactx.engines.engine import (
 )
 from refactx.errors import InputError, ModelError
 from refactx.selection.channel import Channel
+from refactx.selection.chooser import ChannelChooser
 from refactx.selection.plain import PlainChooser, draft_tokens, line_after_fact
-from refactx.selection.ranker import ChannelChooser
 from refactx.selection.scores import log_sum, read_tree
 from refactx.tree.tree import NO_TOKENS, Tokens
 

@@ -23,6 +23,8 @@ from refactx.selection.weights import Weights
 SHARED_BY = 20
 """The most entities of an alias that are looked up, each by a walk through the tree; the first ones in the order of
 ids."""
+MOST_PROPERTIES = 512
+"""The most properties of a subject whose names are compared with the question."""
 WIDER = 4
 """This many times as many names are looked up as are wanted, since some may be aliases; and at each fork this many times
 as many properties are followed, since one with an unlikely beginning may have no other fork after it."""
@@ -142,6 +144,20 @@ class SubjectCandidate:
     is_named: bool = False
 
 
+def properties_of(machine: Machine, subject: SubjectCandidate) -> dict[IdPath, str]:
+    """Return the properties of a subject by their ids after the subject's, those with most facts first, at most
+    `MOST_PROPERTIES`."""
+    brackets = machine.text_of(subject.state.prefix).count(b">")
+    ends = walk_by_facts(machine, subject.state, MOST_PROPERTIES, lambda text: text.count(b">") > brackets)
+    return {path: property_name(machine, path) for path, _ in ends}
+
+
+def property_name(machine: Machine, ids: IdPath) -> str:
+    """Return the name of a property, given its ids after a subject's."""
+    name = machine.text_of(ids).partition(b">")[0].strip().removeprefix(b"<")  # (`> <` may be one id)
+    return name.decode("utf-8", "replace")
+
+
 @dataclass(frozen=True, slots=True)
 class PropertyCandidate:
     """A property: the number of its `subject`, and its `ids` after the subject's, up to its closing bracket.
@@ -204,9 +220,12 @@ class CandidateSearch:
                 found.append(subject)
         return found
 
-    def properties(self, subjects: Sequence[SubjectCandidate]) -> Steps[list[PropertyCandidate]]:
-        """Return the candidates for the property, of each subject the likeliest ones that have facts left."""
-        machine, most = self.machine, self.weights.properties
+    def properties(
+        self, subjects: Sequence[SubjectCandidate], nearest: Sequence[Collection[IdPath]]
+    ) -> Steps[list[PropertyCandidate]]:
+        """Return the candidates for the property that have facts left: of each subject those `nearest` in meaning, by their ids
+        after the subject's, and the likeliest ones."""
+        machine, most = self.machine, self.weights.likely_properties
         brackets = [machine.text_of(one.state.prefix).count(b">") for one in subjects]
 
         def is_done(number: int, state: InFact) -> bool:
@@ -226,12 +245,12 @@ class CandidateSearch:
             logits = yield from self.continuations.logits(paths, [one.state.children.tokens for one in running])
             longer = list[_PropertyStart]()
             for start, after in zip(running, logits, strict=True):
-                longer += map(with_forced, self._grow_property(start, after))
+                longer += map(with_forced, self._grow_property(start, after, nearest[start.subject]))
             some = [*done, *longer]
-            left = [one for number in range(len(subjects)) for one in self._likeliest(number, some, WIDER * most)]
+            left = [one for n, near in enumerate(nearest) for one in self._likeliest(n, some, WIDER * most, near)]
             done = [one for one in left if is_done(one.subject, one.state)]
             running = [one for one in left if not is_done(one.subject, one.state)]
-        best = [one for number in range(len(subjects)) for one in self._likeliest(number, done, most)]
+        best = [one for n, near in enumerate(nearest) for one in self._likeliest(n, done, most, near)]
         return [PropertyCandidate(one.subject, one.ids, one.own) for one in best]
 
     def _is_named(self, ids: IdPath) -> bool:
@@ -303,8 +322,11 @@ class CandidateSearch:
             ids, state = (*ids, token), after
         return ids, state
 
-    def _grow_property(self, start: _PropertyStart, logits: Logits) -> list[_PropertyStart]:
-        """Return a property with each of the likeliest ids that may follow. `logits`: float32[vocabulary]."""
+    def _grow_property(
+        self, start: _PropertyStart, logits: Logits, nearest: Collection[IdPath]
+    ) -> list[_PropertyStart]:
+        """Return a property with each of the likeliest ids that may follow, and with those of the `nearest` ones. `logits`:
+        float32[vocabulary]."""
         tokens, left = start.state.children.tokens, start.state.children.leaves.copy()
         prefix = start.state.prefix
         for path, facts in self.exhausted.items():
@@ -312,17 +334,27 @@ class CandidateSearch:
                 left[tokens == path[len(prefix)]] -= facts
         tokens = tokens[left > 0] if (left > 0).any() else tokens
         scores = log_softmax(logits[tokens])
+        wanted = {path[len(start.ids)] for path in nearest if path[: len(start.ids)] == start.ids != path}
         found: list[_PropertyStart] = []
-        for at in np.argsort(-scores, kind="stable")[: WIDER * self.weights.properties]:
-            if scores[at] < scores.max() - self.weights.drop_properties_below:
-                break
+        for rank, at in enumerate(np.argsort(-scores, kind="stable").tolist()):
             token, own = int(tokens[at]), start.own + float(scores[at])
+            is_likely = scores[at] >= scores.max() - self.weights.drop_properties_below
+            if token not in wanted and not (is_likely and rank < WIDER * self.weights.likely_properties):
+                continue
             state = self.machine.advance(start.state, token, self.position + len(start.ids))
             if isinstance(state, InFact):
                 found.append(_PropertyStart(subject=start.subject, ids=(*start.ids, token), state=state, own=own))
         return found
 
-    def _likeliest(self, subject: int, some: Sequence[_PropertyStart], most: int) -> list[_PropertyStart]:
-        """Return the properties of a subject that can still be among the likeliest: log-probabilities only fall."""
-        order = sorted((one for one in some if one.subject == subject), key=lambda one: -one.own)[:most]
-        return [one for one in order if one.own >= order[0].own - self.weights.drop_properties_below]
+    def _likeliest(
+        self, subject: int, some: Sequence[_PropertyStart], most: int, nearest: Collection[IdPath]
+    ) -> list[_PropertyStart]:
+        """Return the properties of a subject that can still be among the likeliest, as log-probabilities only fall, or that
+        begin the `nearest`."""
+        order = sorted((one for one in some if one.subject == subject), key=lambda one: -one.own)
+        least = order[0].own - self.weights.drop_properties_below if order else 0.0
+        return [
+            one
+            for rank, one in enumerate(order)
+            if (rank < most and one.own >= least) or any(path[: len(one.ids)] == one.ids for path in nearest)
+        ]

@@ -23,6 +23,7 @@ from refactx.linking.names import bare_name, unaccented
 from refactx.selection.candidates import NamedEntity, entities_of_name, walk_by_facts
 from refactx.walks.language import HEADS, OPERATORS, FactSet, Head, Operator
 
+_OF_LANGUAGE = ("asking", "either", "yes", "no", "unknown")
 WORDS = 8
 """The most words of a mention span."""
 
@@ -184,6 +185,9 @@ class QueryWords:
     `heads`, `operators`: regular expressions, of which one that matches a question says that the head or operator is
     meant; `function`: words that name nothing by themselves; `class_of`, `subclass_of`: the ids of properties that lead
     from an entity to its classes, and from a class to wider ones; of several, the first that the index has counts.
+    `asking`: the words before the class that is asked for; `either`: that between things of which one is asked for; `yes`,
+    `no`, `unknown`: answers. `language`: its code, "" if these words are for all questions; `others`: those of further
+    languages, by code.
     """
 
     heads: Mapping[Head, Sequence[str]] = field(default_factory=dict)
@@ -191,11 +195,18 @@ class QueryWords:
     function: frozenset[str] = frozenset()
     class_of: str = ""
     subclass_of: str = ""
+    asking: frozenset[str] = frozenset({"which", "what", "many", "all"})
+    either: str = "or"
+    yes: str = "yes"
+    no: str = "no"
+    unknown: str = ""
+    language: str = ""
+    others: Mapping[str, "QueryWords"] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Self:
         """Return the words of a prompt's table. Raise ValueError if it is not valid."""
-        known, texts = {"heads": HEADS, "operators": OPERATORS}, ("function", "class_of", "subclass_of")
+        known, texts = {"heads": HEADS, "operators": OPERATORS}, ("function", "class_of", "subclass_of", *_OF_LANGUAGE)
         if not isinstance(table, Mapping):
             raise ValueError("its `words` is not a table")
         if unknown := table.keys() - {*known, *texts}:
@@ -212,13 +223,34 @@ class QueryWords:
                 raise ValueError(f"its [words.{name}] is not a table of lists of texts")
             if wrong := patterns.keys() - set(keys):
                 raise ValueError(f"its [words.{name}] has {', '.join(sorted(wrong))}: use {', '.join(keys)}")
-        fields["function"] = frozenset(fields.get("function", "").split())
+        fields |= {name: frozenset(fields[name].split()) for name in ("function", "asking") if name in fields}
         words = cls(**fields)
         try:
             words.heads_of(""), words.operators_of("")
         except re.error as error:
             raise ValueError(f"its [words] has {error.pattern!r}, which is no regular expression: {error}") from error
         return words
+
+    def of_question(self, question: str, language: str | None = None) -> "QueryWords":
+        """Return the words of the language in which a question is: of `language`, if it is given and known, else of that
+        with most of its function words. Of a tie, and where the first word could be of it, these are meant.
+
+        >>> german = QueryWords(function=frozenset(["wer", "die", "in"]), language="de")
+        >>> words = QueryWords(function=frozenset(["who", "in"]), language="en", others={"de": german})
+        >>> [words.of_question(one).language for one in ("wer war in Rom?", "who wrote Die Wand?", "Rom", "in die Stadt")]
+        ['de', 'en', 'en', 'de']
+        """
+        if language is not None:
+            return self.others.get(language.lower(), self)
+        words = re.findall(r"[^\W\d_]+|¿", question.lower())
+        own = len(self.function.intersection(words))
+
+        def fits(other: QueryWords) -> bool:
+            return bool(words) and (words[0] in other.function or words[0] not in self.function)
+
+        found = [(len(other.function.intersection(words)), other) for other in self.others.values() if fits(other)]
+        most, best = max(found, key=lambda one: one[0], default=(0, self))
+        return best if most > own else self
 
     def heads_of(self, question: str, names: Sequence[tuple[int, int]] = ()) -> list[Head]:
         """Return the heads that a question's words name, in the order of the table; `list` if there is none.

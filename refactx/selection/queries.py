@@ -12,7 +12,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from heapq import nlargest
 from itertools import combinations, islice, product
+
+import numpy as np
+from numpy.typing import NDArray
 
 from refactx.engines.engine import Steps
 from refactx.entity_ids import is_wikidata_property
@@ -55,7 +59,7 @@ _COUNTS = re.compile(r"(?i)\b(most|least|fewest|many|number|busiest|largest|bigg
 """Words of a superlative that may be of how many there are."""
 
 LARGEST_CLASSES = 3
-"""How many classes are tried for a question that names none, those with most members."""
+"""How many classes are tried for a question that names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,12 +275,12 @@ class QuerySearch:
         scores: LineScores,
         weights: Weights | None = None,
         widest: Callable[[], Sequence[str]] = tuple,
-        in_words: Callable[[str], float] = lambda name: 0.0,
+        nearness: Callable[[Sequence[str], Sequence[str]], NDArray[np.float64]] | None = None,
     ) -> None:
         self._facts, self._words, self._question, self.mentions = facts, words, question, mentions
         self._scores, self._weights, self._widest = scores, weights or Weights(), widest
         self.conditions = Conditions(facts, words, mentions, self._weights.sampled_members, question)
-        self._in_words = in_words
+        self._nearness = nearness
 
     @cached_property
     def heads(self) -> list[Head]:
@@ -347,16 +351,29 @@ class QuerySearch:
                     query = Query("list", start.name, (Hop(predicate.name),))
                     ways += self._compared(Base(start, predicate), query)
         unique = {one.query: one for one in ways}.values()
-        return [one._replace(prior=one.prior + self._of_words(one.query)) for one in unique]
+        scored = [one._replace(prior=one.prior + self._of_meaning(one.query)) for one in unique]
+        best = dict[frozenset[str], float]()  # by the predicates of queries
+        for one in scored:
+            best[_predicates(one.query)] = max(one.prior, best.get(_predicates(one.query), one.prior))
+        kept = nlargest(self._weights.nearest_properties, best, key=lambda some: best[some])
+        return [one for one in scored if _predicates(one.query) in kept]
 
     @cached_property
     def asked_class(self) -> Mention | None:
-        """The class of which the question asks which, what or how many, where literals are filters; None without one."""
-        for one in self.classes if self.conditions.reads_values else ():
+        """The class of which the question asks which, what, how many or all; None without one."""
+        for one in self.classes:
             before = re.findall(r"\w+", self._question[: max(one.start, 0)].lower())
-            if before[-1:] in (["which"], ["what"], ["many"]):
+            if before and before[-1] in self._words.asking:
                 return one
         return None
+
+    def is_of_other_class(self, start: str, predicate: str) -> bool:
+        """Return whether the objects of a predicate are of classes, but none of them is of the class that is asked for."""
+        asked = self.asked_class
+        if asked is None or asked.name == start:
+            return False
+        base = Base(unnamed(start), Predicate(predicate, None, False, "entity"))
+        return self.conditions.are_of_others(self.conditions.members(base)[:MAX_BETWEEN], asked.name)
 
     def is_asked_class(self, names: Sequence[str]) -> bool:
         """Return whether one of some things is of the class that is asked for."""
@@ -366,7 +383,12 @@ class QuerySearch:
         """Return the sets of the class that is asked for to which a thing leads by two predicates, of which the first leads to
         others: the departments whose members have an expertise."""
         facts, conditions, ways, asked = self._facts, self.conditions, list[UnscoredQuery](), self.asked_class
-        if asked is None or asked.name == start.name or self.heads not in (["list"], ["count"]):
+        if (
+            not conditions.reads_values
+            or asked is None
+            or asked.name == start.name
+            or self.heads not in (["list"], ["count"])
+        ):
             return []
         for base in [Base(start, one) for one in predicates_of(facts, start.name)]:
             members = conditions.members(base)[:MAX_BETWEEN]
@@ -378,15 +400,27 @@ class QuerySearch:
                 if ends and conditions.are_of(ends, asked.name):
                     query = Query(self.heads[0], start.name, (Hop(base.predicate.name), Hop(name)))
                     ways.append(
-                        UnscoredQuery(query, line_of(query, start), self._of_words(query) - self._weights.filter_gain)
+                        UnscoredQuery(query, line_of(query, start), self._of_meaning(query) - self._weights.filter_gain)
                     )
         return ways
 
-    def _of_words(self, query: Query) -> float:
-        """Return what the words of the question say of the predicates of a query, in nats."""
-        hops = [*query.hops, *(hop for one in query.which for hop in one.hops)]
-        ways = self.conditions.class_ways
-        return max((self._in_words(hop.predicate) for hop in hops if hop.predicate not in ways), default=0.0)
+    def meanings(self, names: Sequence[str], *starts: Mention) -> list[float]:
+        """Return what the meaning of the question says of predicates of some starts, in nats."""
+        if self._nearness is None:
+            return [0.0] * len(names)
+        called = [self._question[one.start : one.stop] for one in starts if one.is_named]
+        found: list[float] = self._nearness(names, called).tolist()
+        return found
+
+    def _is_near(self, meaning: float) -> bool:
+        """Return whether a name is near to the question; any name is, if there is no ranker."""
+        return self._nearness is None or meaning >= self._weights.least_nearness * self._weights.meaning
+
+    def _of_meaning(self, query: Query) -> float:
+        """Return what the meaning of the question says of the nearest predicate of a query, in nats."""
+        names = sorted(_predicates(query) - self.conditions.class_ways)
+        named = {query.start, *(one.value for one in query.which)}
+        return max(self.meanings(names, *(one for one in self.mentions.entities if one.name in named)), default=0.0)
 
     def likelihoods(self, *lines: str) -> Steps[list[float]]:
         """Return the log-probability of the question after each line, and after no query for an empty one."""
@@ -404,7 +438,8 @@ class QuerySearch:
 
     @cached_property
     def classes(self) -> list[Mention]:
-        """The classes with several members that the question names; if it names none and literals are filters, the largest."""
+        """The classes with several members that the question names; if it names none and literals are filters, the nearest
+        in meaning, then the largest."""
         instances, entities = self.conditions.instances, self.mentions.entities
         if instances is None:
             return []
@@ -416,7 +451,9 @@ class QuerySearch:
         sizes = {
             name: count for name, count in zip(names, self._facts.counts(names, instances), strict=True) if count > 1
         }
-        return [unnamed(name) for name in sorted(sizes, key=lambda name: -sizes[name])[:LARGEST_CLASSES]]
+        near = dict(zip(sizes, self.meanings(list(sizes), *entities), strict=True))
+        order = sorted(sizes, key=lambda name: (-near[name] if self._is_near(near[name]) else 0.0, -sizes[name]))
+        return [unnamed(name) for name in order[:LARGEST_CLASSES]]
 
     def _class_bases(self, head: Head) -> Steps[list[Base]]:
         """Return the members of classes, those of the likeliest class first."""
@@ -437,24 +474,35 @@ class QuerySearch:
         likely = [
             starts[at] for at in order[: weights.starts] if scores[at] >= scores[order[0]] - weights.keep_starts_within
         ]
-        pairs = [(start, one) for start in likely for one in predicates_of(self._facts, start.name)]
-        if head in ("most", "least"):
-            pairs = [(start, one) for start, one in pairs if one.kind in ("entity", "mixed")]
-        pairs = [(start, one) for start, one in pairs if self._is_named(one)] or pairs
+        pairs = [(start, one, near) for start in likely for one, near in self._nearest(start, head)]
+        pairs = [pair for pair in pairs if self._is_named(pair[1])] or pairs
         single = frozenset[tuple[Mention, Predicate]]()
         if head == "count" and self.conditions.reads_values:
-            single = frozenset(pair for pair in pairs if self._facts.counts([pair[0].name], pair[1].name)[0] == 1)
-            pairs = [pair for pair in pairs if pair not in single or pair[1].kind != "text"]
+            single = frozenset(pair[:2] for pair in pairs if self._facts.counts([pair[0].name], pair[1].name)[0] == 1)
+            pairs = [pair for pair in pairs if pair[:2] not in single or pair[1].kind != "text"]
         if not pairs:
             return []
-        lines = [f"{_head_for(head, one)} <{start.called}> <{one.name}>" for start, one in pairs]
+        lines = [f"{_head_for(head, one)} <{start.called}> <{one.name}>" for start, one, _ in pairs]
         priors = [
-            self._prior(start) - weights.count_of_one_gain * ((start, one) in single and _head_for(head, one) == head)
-            for start, one in pairs
+            self._prior(start)
+            + near
+            - weights.count_of_one_gain * ((start, one) in single and _head_for(head, one) == head)
+            for start, one, near in pairs
         ]
         scores = (yield from self._scores.likelihoods(lines, priors, weights.drop_queries_below)).tolist()
-        found = [Base(start, one, score) for (start, one), score in zip(pairs, scores, strict=True)]
+        found = [Base(start, one, score) for (start, one, _), score in zip(pairs, scores, strict=True)]
         return sorted((one for one in found if one.score > -math.inf), key=lambda one: -one.score)
+
+    def _nearest(self, start: Mention, head: Head) -> list[tuple[Predicate, float]]:
+        """Return the predicates of a start that are nearest to the question in meaning, and those that it names, with what
+        their meaning says, in nats."""
+        found = predicates_of(self._facts, start.name)
+        if head in ("most", "least"):
+            found = [one for one in found if one.kind in ("entity", "mixed")]
+        near = zip(found, self.meanings([one.name for one in found], start), strict=True)
+        order = sorted(near, key=lambda pair: -pair[1])
+        most = self._weights.nearest_properties
+        return [pair for rank, pair in enumerate(order) if rank < most or self._is_named(pair[0])]
 
     def _is_named(self, predicate: Predicate) -> bool:
         if predicate.name in self.mentions.predicates:
@@ -497,16 +545,12 @@ class QuerySearch:
         if len(operators) > 1 and len(self.mentions.numbers) > 1 and self.conditions.reads_values:
             least, *_, most = sorted(self.mentions.numbers, key=float)
             bounds.append((("over", least), ("under", most)))
-        for by, share in self._measures(members):
+        for by, of_measure in self._measures(members, base.start):
             for some in bounds if not by.counted else ():
                 which = tuple(WalkFilter((Hop(by.predicate),), operator, number) for operator, number in some)
                 narrow = replace(query, which=which)
                 prior = self._prior(base.start) - self._weights.filter_gain * len(some)
-                ways.append(
-                    UnscoredQuery(
-                        narrow, line_of(narrow, base.start), prior + self._weights.share_weight * math.log(share)
-                    )
-                )
+                ways.append(UnscoredQuery(narrow, line_of(narrow, base.start), prior + of_measure))
         return ways
 
     # --- Yes or no
@@ -516,25 +560,27 @@ class QuerySearch:
         ways: dict[Query, UnscoredQuery] = {}
         for start in self.mentions.entities:
             predicates = predicates_of(self._facts, start.name)
+            near = dict(zip(predicates, self.meanings([one.name for one in predicates], start), strict=True))
             named = [predicate for predicate in predicates if self._is_named(predicate)]
             for number in self.mentions.numbers:
                 for predicate in named or predicates:
-                    if self._compares(start.name, predicate, number):
+                    if self._is_near(near[predicate]) and self._compares(start.name, predicate, number):
                         for operator in self._words.operators_of(self._question):
                             query = Query(
                                 "ask", start.name, (), (WalkFilter((Hop(predicate.name),), operator, number),)
                             )
-                            ways[query] = UnscoredQuery(query, line_of(query, start), self._prior(start))
+                            prior = self._prior(start) + near[predicate]
+                            ways[query] = UnscoredQuery(query, line_of(query, start), prior)
             for other in self.mentions.entities:
                 if not other.is_apart(start) or other.name == start.name:
                     continue
                 # Questions mostly name the subject first.
                 prior = self._prior(start, other) + self._weights.subject_first * (start.start < other.start)
                 leading = self.conditions.leading(other.name)
-                for name in [one.name for one in predicates if not one.inverse and one.id in leading]:
-                    hops = self.conditions.hops_to(name) if self.conditions.reads_values else (Hop(name),)
+                for one in [one for one in predicates if not one.inverse and one.id in leading]:
+                    hops = self.conditions.hops_to(one.name) if self.conditions.reads_values else (Hop(one.name),)
                     query = Query("ask", start.name, (), (WalkFilter(hops, "is", other.name),))
-                    ways[query] = UnscoredQuery(query, line_of(query, start, other), prior)
+                    ways[query] = UnscoredQuery(query, line_of(query, start, other), prior + near[one])
             ways |= {one.query: one for one in self._values_asked(start, named or predicates)}
         found = yield from self._scores.rank(ways.values())
         return found + (yield from self._joined(found))
@@ -606,36 +652,45 @@ class QuerySearch:
         named = (base.start,) if condition is None else (base.start, condition.mention)
         prior = self._prior(*named) - self._weights.filter_gain * len(filters)
         ways: list[UnscoredQuery] = []
-        for by, share in self._measures(members):
+        for by, of_measure in self._measures(members, *named):
             query = Query(head, base.start.name, (Hop(base.predicate.name),), filters, by)
-            ways.append(
-                UnscoredQuery(query, line_of(query, *named), prior + self._weights.share_weight * math.log(share))
-            )
+            ways.append(UnscoredQuery(query, line_of(query, *named), prior + of_measure))
         return ways
 
-    def _measures(self, members: Sequence[str]) -> list[tuple[OrderBy, float]]:
-        """Return what members can be sorted by, with the share of them that has it: predicates with numbers or times,
-        and how many facts of a predicate there are if the question names that, or if literals are filters."""
+    def _measures(self, members: Sequence[str], *named: Mention) -> list[tuple[OrderBy, float]]:
+        """Return what members can be sorted by, the nearest to the question in meaning first, with a prior in nats: by its
+        meaning, and by the share of members that have it. That is predicates with numbers or times, and how many facts of a
+        predicate there are if the question names that, or if literals are filters."""
         counts: Counter[str] = Counter()
         for member in members:
             counts.update(self._facts.predicates(member).keys())
         described = self._facts.describe([name for name in counts if name not in NEVER_QUERIED])
-        found: list[tuple[OrderBy, float]] = []
+        found: list[OrderBy] = []
         for name, one in described.items():
             is_sortable = one.kind in ("quantity", "time")
             if one.kind in ("literal", "mixed"):  # of numbers alone, or of times alone
                 values = [value for _, value in self._facts.objects(members, one.name)]
                 is_sortable = any(None not in map(parse, values) for parse in (parse_quantity, parse_time))
             if is_sortable:
-                found.append((OrderBy(name), counts[name] / len(members)))
+                found.append(OrderBy(name))
             elif one.name in self.mentions.predicates or (
                 self.conditions.reads_values
                 and _COUNTS.search(self._question)  # the heaviest has a weight, however many it has of anything
                 and one.kind in ("entity", "mixed")
                 and max(self._facts.counts(members, one.name)) > 1
             ):
-                found.append((OrderBy(name, counted=True), counts[name] / len(members)))
-        return found
+                found.append(OrderBy(name, counted=True))
+        near = self.meanings([by.predicate for by in found], *named)
+        priors = [
+            meaning + self._weights.share_weight * math.log(counts[by.predicate] / len(members))
+            for by, meaning in zip(found, near, strict=True)
+        ]
+        order = sorted(zip(found, priors, strict=True), key=lambda pair: -pair[1])
+        return order[: self._weights.nearest_properties]
+
+
+def _predicates(query: Query) -> frozenset[str]:
+    return frozenset(hop.predicate for hops in (query.hops, *(one.hops for one in query.which)) for hop in hops)
 
 
 def _head_for(head: Head, predicate: Predicate) -> Head:

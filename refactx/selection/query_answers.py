@@ -45,9 +45,6 @@ TRIGGER = "Query:"
 LONGEST_TURN = 300
 """The most characters of an earlier turn that are looked at for names."""
 
-STEM = 5
-"""Words are taken for one whose first letters are the same, so many of them."""
-
 Antecedent = Literal["none", "missing", "before"]
 
 
@@ -60,7 +57,7 @@ class QueryAnswers:
         self._machine, self.channel, self._question = machine, channel, channel.text
         self._score, self._weights = score or channel.score_of_queries, channel.weights
         self.facts, self._words, self._tokens = sources.facts, sources.words, sources.tokens
-        self._aliases, self.end = sources.aliases, tuple(sources.end)
+        self.end = tuple(sources.end)
 
     def begin(self, trees: TreeReading) -> Steps[Sequence[int]]:
         """Return the ids of a whole text with a query; empty if facts are to be written."""
@@ -101,10 +98,10 @@ class QueryAnswers:
         two = search.by_two(start)
         if not (narrower or others or is_count or is_long or two):
             return ()
-        words = self.in_words(predicate)
-        narrower = [one._replace(prior=one.prior + words) for one in narrower]
+        [near] = search.meanings([predicate], start)
+        narrower = [one._replace(prior=one.prior + near) for one in narrower]
         listed, without = yield from search.likelihoods(whole.line, "")
-        listed += words
+        listed += near
         least = listed if confidence is None else max(listed, without + confidence)
         found = (yield from search.rank(narrower, listed)) + (yield from search.rank(others, least))[:1]
         found.sort(key=lambda one: -one.score)
@@ -140,18 +137,25 @@ class QueryAnswers:
         )
         if not is_named and all(value != subject for _, _, value in found):
             return ()
-        values = dict.fromkeys(bare_name(value) for one, of, value in found if (one, of) == (subject, predicate))
-        search, named = self.search(TreeReading.NONE), [v for *of, v in found if of == [subject, predicate]]
+        names = [value for one, of, value in found if (one, of) == (subject, predicate)]
+        search = self._search
         if search.heads == ["ask"]:
             known = words_of(f"{bare_name(subject)} {predicate}")
             asked = [one for one in re.findall(r"\w+", self._question) if not self._words.is_function(one)]
             asks_for_any = all(word in known for one in asked for word in words_of(one))
-            true = any(TRUTH.get(value.lower(), self._names(value, subject, predicate)) for value in values)
-            true = true or (asks_for_any and all(value.lower() not in TRUTH for value in values))  # "Has Ann an email?"
-            values = {"yes" if true else "no": None}
-        elif unknown and self._says_nothing(search, subject, predicate, named):
+            values = {name: bare_name(name) for name in names}
+            mentioned = {one.name for one in mentions.entities} - {subject}
+            true = any(
+                TRUTH.get(value.lower(), name in mentioned or self._names(value, subject, predicate))
+                for name, value in values.items()
+            )
+            is_plain = all(value.lower() not in TRUTH for value in values.values())
+            true = true or (asks_for_any and is_plain)  # "Has Ann an email?"
+            names = ["yes" if true else "no"]
+        elif unknown and self._says_nothing(search, subject, predicate, names):
             return (*unknown, *self.end)
-        return (*machine.source.tokenizer.encode(f"{self.channel.marker} {'; '.join(values)}"), *self.end)
+        answer = "; ".join(self.channel.in_language(names))
+        return (*machine.source.tokenizer.encode(f"{self.channel.marker} {answer}"), *self.end)
 
     def _names(self, value: str, subject: str, predicate: str) -> bool:
         """Return whether the question has at least half of the words of an object, without those of its subject and
@@ -160,22 +164,9 @@ class QueryAnswers:
         words = [word for word in words_of(value) if word not in known and not self._words.is_function(word)]
         return bool(words) and 2 * len(set(words) & set(words_of(self._question))) >= len(words)
 
-    def has_word_of(self, name: str) -> bool:
-        """Return whether the question has a word of a name, which may end otherwise (`borders` and `shares border with`)."""
-        return not self._asked.isdisjoint(self._stems(name))
-
-    def in_words(self, name: str) -> float:
-        """Return what the words of the question say of a predicate, in nats: whether it has one of them in its name, and in
-        another of its names (`die of` is one of `cause of death`)."""
-        others = any(not self._asked.isdisjoint(self._stems(alias)) for alias in self._aliases.get(name, ()))
-        return self._weights.word_in_name * self.has_word_of(name) + self._weights.word_in_alias * others
-
-    @cached_property
-    def _asked(self) -> set[str]:
-        return self._stems(self._question)
-
-    def _stems(self, text: str) -> set[str]:
-        return {word[:STEM] for word in words_of(text) if not self._words.is_function(word)}
+    @property
+    def _has_or(self) -> bool:
+        return bool(re.search(rf"\b{re.escape(self._words.either)}\b", self._question))
 
     @cached_property
     def mentions(self) -> Mentions:
@@ -200,7 +191,8 @@ class QueryAnswers:
         entities = find_mentions(machine, self.facts, self._question, own).entities
         classes = classes_among(self.facts, self._words, [one.name for one in entities])
         things = [(one.start, one.stop) for one in entities if one.name not in classes]
-        pronoun = open_pronoun(self._question, things, self._words.is_function)
+        is_english = self._words.language in ("", "en")  # whose pronouns are known
+        pronoun = open_pronoun(self._question, things, self._words.is_function) if is_english else None
         start, stop = pronoun or (0, len(self._question.partition(" ")[0]))
         before: list[MentionSpan] = []
         for text in reversed(self.channel.earlier) if pronoun or not entities else ():
@@ -208,6 +200,15 @@ class QueryAnswers:
             if before := [replace(one, start=start, stop=stop) for one in found]:
                 break
         return [*own, *before], "none" if not pronoun else "before" if before else "missing"
+
+    def is_of_other_class(self, start: str, predicate: str) -> bool:
+        """Return whether the objects of a fact are of another class than the question asks for."""
+        return self._search.is_of_other_class(start, predicate)
+
+    @cached_property
+    def _search(self) -> QuerySearch:
+        """A search that reads nothing."""
+        return self.search(TreeReading.NONE)
 
     def search(self, trees: TreeReading) -> QuerySearch:
         """Return the search for candidates, given what the question names."""
@@ -219,7 +220,7 @@ class QueryAnswers:
             scores=LineScores(self._machine.source.tokenizer, self._score, trees, TRIGGER),
             weights=self._weights,
             widest=partial(widest_names, self._machine),
-            in_words=self.in_words,
+            nearness=None if self.channel.ranker is None else self.channel.meanings,
         )
 
     def _first_answer(
@@ -246,12 +247,21 @@ class QueryAnswers:
         `values`: the objects, by their names.
         """
         entities = search.mentions.entities
-        if values and {one.name for one in entities}.issuperset(values) and not re.search(r"\bor\b", self._question):
+        if values and {one.name for one in entities}.issuperset(values) and not self._has_or:
             return True
-        if values and {start, bare_name(start)}.issuperset(values) and not self.in_words(predicate):
+        if (
+            values
+            and {start, bare_name(start)}.issuperset(values)
+            and max(search.meanings([predicate]), default=0) <= 0
+        ):
             return True
         asked = search.asked_class
-        if asked is not None and asked.name != start and search.conditions.are_of_others(values, asked.name):
+        if (
+            search.conditions.reads_values
+            and asked is not None
+            and asked.name != start
+            and search.conditions.are_of_others(values, asked.name)
+        ):
             return True
         if len(values) > self._weights.facts_of_property and set(search.heads) <= {"most", "least"}:
             return True
@@ -264,7 +274,8 @@ class QueryAnswers:
 
     def _write(self, answered: AnsweredQuery) -> Sequence[int]:
         self.channel.answered.append(answered)
-        text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self.channel.marker} {answered.answer}"
+        answer = answered.answer_in(self.channel.in_language)
+        text = f"{TRIGGER} {answered.line}{TERMINATOR}\n{self.channel.marker} {answer}"
         return (*self._machine.source.tokenizer.encode(text), *self.end)
 
 

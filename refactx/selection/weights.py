@@ -31,9 +31,8 @@ class Weights:
         "times log of an entity's share of the facts of its name, or of a set's members",
         group=_TERMS,
     )
-    word_in_name: float = option(3.0, "for a property with a word of the question in its name", group=_TERMS)
-    word_in_alias: float = option(
-        2.0, "for a property with a word of the question in another of its names", group=_TERMS
+    meaning: float = option(
+        3.0, "times how near a property is to the question in meaning: 1 is that of the right ones", group=_TERMS
     )
     subject_first: float = option(1.0, "for a yes or no about the entity that is named first", group=_TERMS)
 
@@ -58,12 +57,12 @@ class Weights:
         8.0, "of the best subject, the best in the question is compared too", least=0, group=_SUBJECTS
     )
 
-    properties: int = option(64, "properties of a subject that are compared", least=1, group=_PROPERTIES)
-    drop_properties_below: float = option(
-        9.0, "below the likeliest property, one is left out", least=0, group=_PROPERTIES
+    nearest_properties: int = option(
+        8, "properties of a subject that are compared, the nearest in meaning", least=1, group=_PROPERTIES
     )
-    unrelated_gap: float = option(
-        7.0, "the same for a property that has no word in common with the question", least=0, group=_PROPERTIES
+    likely_properties: int = option(4, "the same, the likeliest after the text", least=0, group=_PROPERTIES)
+    drop_properties_below: float = option(
+        9.0, "below the likeliest property, one that is not near in meaning is left out", least=0, group=_PROPERTIES
     )
     drop_below: float = option(
         4.0, "below the best after a quarter of the question, a property is dropped", least=0, group=_PROPERTIES
@@ -73,6 +72,9 @@ class Weights:
     )
     self_reference_penalty: float = option(
         3.0, "from a property whose only object is the subject or its name", group=_PROPERTIES
+    )
+    other_class_penalty: float = option(
+        6.0, "from a property with objects of another class than the question asks for", group=_PROPERTIES
     )
 
     facts_of_property: int = option(6, "facts of one subject and property, the most", least=0, group=_ANSWER)
@@ -90,6 +92,11 @@ class Weights:
     filter_gain: float = option(2.0, "what a filter, or a second step, has to gain", group=_QUERIES)
     count_of_one_gain: float = option(
         2.0, "what a count has to gain that would be 1, where literals are filters", group=_QUERIES
+    )
+    least_nearness: float = option(
+        0.25,
+        "nearness of a predicate that is compared with a number, or of an unnamed class",
+        group=_QUERIES,
     )
     sampled_members: int = option(50, "members that stand for a set", least=1, group=_QUERIES)
 

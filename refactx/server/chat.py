@@ -113,6 +113,8 @@ class RefactxOptions(BaseModel):
     min_confidence: float | None = Field(
         default=None, allow_inf_nan=False, validation_alias=AliasChoices("min_confidence", "tells")
     )
+    language: str | None = Field(default=None, max_length=50)
+    answer_language: str | None = Field(default=None, max_length=50)
     fact_beams: int | None = request_field("fact_beams", 16)
     fact_length_penalty: float = request_field("fact_length_penalty", 10)
     max_facts: int | None = request_field("max_facts", 1000)

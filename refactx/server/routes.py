@@ -136,15 +136,14 @@ def sparql_router(service: TextService) -> APIRouter:
 
         def run() -> Document:
             try:
-                result = sparql_result(index, known, asked.query, asked.limit)
+                result, note = sparql_result(index, known, asked.query, asked.limit)
             except EngineError as error:
                 status = 504 if isinstance(error, EngineTimeoutError) else 400
                 raise ApiError(status, error.for_clients, reason=str(error)) from None
-            found: Document = json.loads("".join(written(result, "json")))
+            found: Document = json.loads("".join(written(result, "json"))) | {"note": note}
             if isinstance(result, bool):
                 return found
-            more = {"truncated": result.truncated, "note": result.note}
-            return found | {"labels": labels(result.rows, known.names), **more}
+            return found | {"labels": labels(result.rows, known.names), "truncated": result.truncated}
 
         return JsonReply(await service.run_query(run))
 
@@ -416,9 +415,10 @@ def _safely(service: TextService, call: Callable[..., Any]) -> Callable[..., Any
     return called
 
 
-def _asks(service: TextService) -> Callable[[str], Any]:
-    async def ask(question: str) -> AnswerForAssistants:
-        order = GenerationOrder(question=question, generation=Generation(max_new_tokens=service.options.max_tokens))
+def _asks(service: TextService) -> Callable[[str, str], Any]:
+    async def ask(question: str, answer_language: str) -> AnswerForAssistants:
+        options = Generation(max_new_tokens=service.options.max_tokens, answer_language=answer_language)
+        order = GenerationOrder(question=question, generation=options)
         with _safe():
             (slot,) = service.take_slots([order])
             finished = None

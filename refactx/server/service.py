@@ -476,6 +476,7 @@ class TextService:
         return replace(
             finished,
             answer=answer.answer,
+            named=answer.named,
             queries=answer.queries,
             confidence=answer.confidence,
             turns_left_out=answer.turns_left_out,
@@ -537,7 +538,7 @@ class TextService:
             answer=answer,
             answer_start=len(text) if start is None or order.form else start,
             facts=tuple(one for one in facts if not one.in_thought or one.fact.text not in own),
-            unknown=bool(unknown) and answer == unknown,
+            unknown=bool(unknown) and (written.named or answer) == unknown,
             reason=reason,
             prompt_tokens=stream.prompt_tokens,
             tokens=stream.tokens + written.tokens,

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, M
 from concurrent.futures import Executor, Future
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any, Generic, Literal, TypeVar
@@ -209,8 +210,8 @@ class Finished:
 
     `text`: all of it after the `thought`, which took `thought_tokens`; `answer`: its final answer, empty if there is
     none; `answer_start`: where the marker before it begins; `facts`: those in it; `queries`: those in it with their
-    answers; `unknown`: whether the answer is that the facts do not tell; `confidence`: as in `refactx.Answer`; `form`: the
-    answer in the form that was asked for, such as JSON, None if none was; `calls`: those of tools, after the text;
+    answers; `unknown`: whether the answer is that the facts do not tell; `confidence`, `named`: as in `refactx.Answer`;
+    `form`: the answer in the form that was asked for, such as JSON, None if none was; `calls`: those of tools, after the text;
     `scores`: how likely the tokens of the text were, None if that was not asked for; `unheld`: what is not held of the
     arguments of tools, by their names.
     """
@@ -220,6 +221,7 @@ class Finished:
     forward_passes: int
     text: str = ""
     answer: str = ""
+    named: str = ""
     answer_start: int = 0
     facts: tuple[CitedFact, ...] = ()
     queries: tuple[AnsweredQuery, ...] = ()
@@ -243,7 +245,9 @@ class Finished:
     @property
     def evidence(self) -> tuple[Evidence, ...]:
         """The facts of the text and of its query, each once: those that prove the answer first."""
-        return evidence_of(self.answer, [one.linked for one in self.facts], self.queries, unknown=self.unknown)
+        return evidence_of(
+            self.named or self.answer, [one.linked for one in self.facts], self.queries, unknown=self.unknown
+        )
 
     @property
     def proof(self) -> list[CitedFact]:
@@ -379,7 +383,7 @@ class ThreadedStream(Generic[Piece, Value]):
         self._loop, self._stop = asyncio.get_running_loop(), Flag()
         self._queue: asyncio.Queue[Piece | None] = asyncio.Queue()
         self._on_end = on_end
-        self._future: Future[Value] = pool.submit(work, self._put, self._stop.is_set)
+        self._future: Future[Value] = pool.submit(work, partial(self._call, self._queue.put_nowait), self._stop.is_set)
         self._future.add_done_callback(lambda _: self._call(self._end))
 
     async def bursts(self) -> AsyncIterator[list[Piece]]:
@@ -403,9 +407,6 @@ class ThreadedStream(Generic[Piece, Value]):
     def cancel(self) -> None:
         """Let the work end: a text does before the next pass of the model."""
         self._stop.set()
-
-    def _put(self, piece: Piece) -> None:
-        self._call(self._queue.put_nowait, piece)
 
     def _end(self) -> None:
         self._queue.put_nowait(None)

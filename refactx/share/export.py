@@ -22,7 +22,7 @@ from psycopg.rows import dict_row
 
 from refactx.errors import CorruptIndexError, DatabaseError, IndexNotFoundError, InputError, RefactxError
 from refactx.index.file import IndexFileWriter, KeyedRow, is_export, unpack_subjects
-from refactx.index.header import FileHeader, FileSegment, Member
+from refactx.index.header import OF_INDEX, FileHeader, FileSegment, Member
 from refactx.index.names import check_block
 from refactx.postgres.catalogue import Hub, find_index, knows_hubs, list_indexes
 from refactx.postgres.connections import read_error
@@ -126,15 +126,7 @@ def _describe(connection: Connection, name: str) -> ExportSource:
         for member, (table, value) in tables.items()
     }
     header = FileHeader(
-        format=entry.format,
-        name=entry.name,
-        tokenizer=entry.tokenizer,
-        fingerprint=entry.fingerprint,
-        vocabulary_size=entry.vocabulary_size,
-        trigger=entry.trigger,
-        terminator=entry.terminator,
-        report=entry.report,
-        source=entry.source,
+        **{name: getattr(entry, name) for name in ("name", *OF_INDEX)},
         created=entry.created.astimezone(UTC).isoformat(),
         origin=(entry.id, *(row["id"] for row in (*segments, *names))),
         segments=tuple(

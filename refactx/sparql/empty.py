@@ -149,7 +149,8 @@ class _ReasonSearch:
 
     def _has_rows(self, parts: Sequence[_GroupPart]) -> bool | None:
         """Return whether some parts have rows together; None if the engine does not tell."""
-        return self._asks("\n".join(map(self._text, parts))) if parts else True
+        ends = ((part, " ." if part.element.kind == "triples" else "") for part in parts)
+        return self._asks("\n".join(_of(part, self._query) + end for part, end in ends)) if parts else True
 
     def _asks(self, body: str) -> bool | None:
         left = self._end - time.monotonic()
@@ -162,9 +163,6 @@ class _ReasonSearch:
             self._refusal = self._refusal or _cut(str(error))
             return None
         return found if isinstance(found, bool) else None
-
-    def _text(self, part: _GroupPart) -> str:
-        return _of(part, self._query) + (" ." if part.element.kind == "triples" else "")
 
     def _shown(self, part: _GroupPart) -> str:
         """Return a part as it was written, on one line."""

@@ -2,11 +2,10 @@
 
 As a predicate a label means a property of the index; one that reads a property backwards (`director of`) becomes an
 inverse path, `^wdt:P57`. Elsewhere it means an entity: the one with this name, label or alias. Of several, those with
-facts of the predicate beside it are meant, and of these the one with most facts, if it has clearly most. An id
-(`<Q1588>`) means itself. `completions` are the names that may follow an opened bracket of a query that is typed.
+facts of the predicate beside it are meant, and of these the one with most facts. `completions` are the names that may
+follow an opened bracket of a query that is typed.
 """
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +14,16 @@ from typing import NamedTuple
 
 from refactx.errors import InputError
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, written_part
-from refactx.iris import ID, PREFIXES, entity_term, id_of_entity, id_of_property, property_term
+from refactx.iris import (
+    ID,
+    PREFIXES,
+    entity_term,
+    id_of_entity,
+    id_of_property,
+    ids_written_as,
+    may_be_written,
+    property_term,
+)
 from refactx.linking.linker import AmbiguousNameError, LinkedName, Suggestion, did_you_mean
 from refactx.sparql.engines.checking import check_query, read_query
 from refactx.sparql.engines.engine import SparqlSyntaxError
@@ -74,9 +82,8 @@ def unknown_ids(texts: Iterable[str], known: Callable[[Sequence[str]], Collectio
     return [ids - existing for ids in found]
 
 
-_ID = re.compile(r"[QP][1-9]\d*", re.ASCII)
-_BESIDES = dict.fromkeys(DESCRIPTIONS, ("schema", "description", False)) | {ALIAS_OF: ("skos", "altLabel", True)}
-"""Predicates of facts that are no property: prefix and name in RDF, and whether they read it backwards."""
+_BESIDES = dict.fromkeys(DESCRIPTIONS, ("schema:description", False)) | {ALIAS_OF: ("skos:altLabel", True)}
+"""Predicates of facts that are no property: what RDF has for them, and whether they read it backwards."""
 
 
 class LabelError(InputError):
@@ -106,26 +113,39 @@ class Labelled:
 
 
 def has_labels(text: str) -> bool:
-    """Return whether a query has labels in angle brackets.
+    """Return whether a query has labels in angle brackets, or IRIs that may be such.
 
-    >>> has_labels("ASK { <Ann Lee> ?p ?o }"), has_labels("ASK { <http://a> ?p '<Ann Lee>' }")
-    (True, False)
+    >>> [has_labels(f"ASK {{ {name} ?p '<Ann Lee>' }}") for name in ("<Ann Lee>", "<http://a>", "<wd:Q1>")]
+    [True, False, True]
     """
-    return any(token.kind == "label" for token in tokens_of(text))
+    return any(token.kind == "label" or _may_be_label(token) for token in tokens_of(text))
 
 
-def with_iris(text: str, facts: TreeFacts, *, likeliest: bool = False) -> Labelled:
-    """Return a query with IRIs in place of labels. `likeliest`: a label of several entities means the first of these even
-    if it has not clearly most facts.
+def _may_be_label(token: Token) -> bool:
+    """Return whether a token has the form of an IRI, but may be a name: `<UTC+01:00>`, `<wd:Q42>`."""
+    return token.kind == "iri" and ":" in token.label and may_be_written(token.label)
+
+
+def with_iris(text: str, facts: TreeFacts, *, clearly: bool = False) -> Labelled:
+    """Return a query with IRIs in place of labels. `clearly`: a label of several entities has to mean one that has twice as
+    many facts as the next.
 
         with_iris("SELECT ?x { <Louisiana> <nickname> ?x }", TreeFacts(index)).sparql
         # "SELECT ?x { wd:Q1588 wdt:P1449 ?x }"
 
-    Raises LabelError, with line, column and the nearest names, if a label has no meaning; SparqlSyntaxError or
+    Raises LabelError, with line, column and the nearest names, if a label has no meaning, or no clear one; SparqlSyntaxError or
     QueryRefusedError if the text is no query; and as `Index.children` does.
     """
     text = read_query(text)
     tokens = tokens_of(text)
+    for at, token in enumerate(tokens):
+        label = token.label
+        if _may_be_label(token) and (
+            len(ids_written_as(label)) > 1 or facts.linker.entity(label) or facts.linker.predicate(label)
+        ):
+            before = next((one for one in reversed(tokens[:at]) if not one.is_space), None)
+            if before is None or not before.text.endswith(":"):  # which is declared
+                tokens[at] = token._replace(kind="label")
     if not any(token.kind == "label" for token in tokens):
         return Labelled(tuple(tokens), {})
     check_query(text)
@@ -136,11 +156,11 @@ def with_iris(text: str, facts: TreeFacts, *, likeliest: bool = False) -> Labell
         raise SparqlSyntaxError(
             f"names in angle brackets are read in SPARQL 1.1 alone: line {line}, column {column} is beyond it"
         ) from None
-    return _LabelReader(text, tokens, parsed.query, parsed.prologue, facts, clearly=not likeliest).labelled()
+    return _LabelReader(text, tokens, parsed.query, parsed.prologue, facts, clearly=clearly).labelled()
 
 
 class _Property(NamedTuple):
-    """A predicate: its name in the index (None: the index has none), its IRI, and whether it reads that backwards."""
+    """A predicate: its name in the index (None: it has none), its IRI, and whether it reads that backwards."""
 
     name: str | None
     iri: str
@@ -196,11 +216,8 @@ class _LabelReader:
     def _property(self, at: int) -> _Property:
         label = written_part(self._tokens[at].label)
         if label in _BESIDES:
-            prefix, local, inverse = _BESIDES[label]
-            return _Property(label, self._iri(prefix, local), inverse)
-        is_id = label.startswith("P") and _ID.fullmatch(label) and not self._facts.describe([label])
-        if is_id:
-            return _Property(None, self._iri("wdt", label), False)
+            term, inverse = _BESIDES[label]
+            return _Property(label, self._declared(term), inverse)
         found = self._linker.predicate(label) or self._linker.predicate(label, self._subjects_of(at))
         if found is not None:
             if found.name != label:
@@ -223,32 +240,23 @@ class _LabelReader:
         described = self._facts.describe([name]).get(name)
         if described is None or described.id is None:
             return _Property(name, f"<{own(name).value}>", False)
-        term = self._iri("wdt", described.id) if _ID.fullmatch(described.id) else property_term(described.id)
-        return _Property(name, term, described.inverse)
+        return _Property(name, self._declared(property_term(described.id)), described.inverse)
 
     # --- Entities
 
     def _entity(self, at: int) -> str:
         label = written_part(self._tokens[at].label)
-        if _ID.fullmatch(label) and not self._linker.is_name(label):
-            return self._iri("wd", label)
+        beside = dict.fromkeys(self._beside_path(triple, at) for triple in self._triples)
         try:
-            found = self._linker.entity(label, self._predicates_of(at), clearly=self._clearly, of_alias=True)
+            found = self._linker.entity(label, list(filter(None, beside)), clearly=self._clearly, of_alias=True)
         except AmbiguousNameError as error:
             raise LabelError(f"{self._place(at)}: {error}") from None
         if found is None:
             raise self._error(at, "is the name of nothing in the index", self._linker.suggestions(label))
-        if found.name != label or found.among > 1:
+        if not found.is_as_written:
             self._resolved.setdefault(found.name, found)
         id_ = self._facts.ids([found.name]).get(found.name)
-        if id_ is None:
-            return f"<{own(found.name).value}>"
-        return self._iri("wd", id_) if _ID.fullmatch(id_) else entity_term(id_)
-
-    def _predicates_of(self, at: int) -> list[str]:
-        """Return the predicates of which the entity of a token should have facts."""
-        found = [self._beside_path(triple, at) for triple in self._triples]
-        return list(dict.fromkeys(name for name in found if name is not None))
+        return f"<{own(found.name).value}>" if id_ is None else self._declared(entity_term(id_))
 
     def _beside_path(self, triple: TriplePattern, at: int) -> str | None:
         """Return the predicate that a triple says of its subject or object, if this is the token; for an object, the
@@ -292,8 +300,10 @@ class _LabelReader:
             at += step
         return self._tokens[at].text if 0 <= at < len(self._tokens) else ""
 
-    def _iri(self, prefix: str, local: str) -> str:
-        return f"<{PREFIXES[prefix]}{local}>" if prefix in self._redeclared else f"{prefix}:{local}"
+    def _declared(self, term: str) -> str:
+        """Return a term with a usual prefix, or its whole IRI where the query declares that as another one."""
+        prefix, _, local = term.partition(":")
+        return f"<{PREFIXES[prefix]}{local}>" if prefix in self._redeclared else term
 
     def _place(self, at: int) -> str:
         line, column = line_and_column(self._text, self._tokens[at].start)
@@ -334,9 +344,10 @@ class _FollowingNames:
     def following(self, begun: str) -> Iterable[str]:
         cursor = self._cursor
         if cursor.wants == "path":
-            is_first = self._last not in ("/", "|", "^", "!", "(")
+            last = next((token.text for token in reversed(self._tokens) if not token.is_space), "")
+            is_first = last not in ("/", "|", "^", "!", "(")
             subjects = [] if cursor.subject is None or not is_first else self._members(cursor.subject)
-            if found := self._predicates(subjects):
+            if found := list(dict.fromkeys(name for one in subjects[:SAMPLE] for name in self._facts.predicates(one))):
                 return found
             return self._linker.predicates_beginning(begun)
         if cursor.wants == "object" and cursor.subject is not None:
@@ -345,11 +356,6 @@ class _FollowingNames:
             if found:
                 return found
         return self._linker.entities_beginning(begun, MOST)
-
-    @property
-    def _last(self) -> str:
-        """The text of the last token; empty if there is none."""
-        return next((token.text for token in reversed(self._tokens) if not token.is_space), "")
 
     def _members(self, term: Term, depth: int = 4) -> Sequence[str]:
         """Return names that a term may be: of a label, or of a variable that a triple before leads to."""
@@ -373,6 +379,3 @@ class _FollowingNames:
     def _objects(self, subjects: Sequence[str], predicate: str) -> list[str]:
         pairs = islice(self._facts.objects(subjects[:SAMPLE], predicate), 10 * SAMPLE)
         return list(dict.fromkeys(object_ for _, object_ in pairs))
-
-    def _predicates(self, subjects: Sequence[str]) -> list[str]:
-        return list(dict.fromkeys(name for one in subjects[:SAMPLE] for name in self._facts.predicates(one)))

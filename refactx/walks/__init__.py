@@ -18,17 +18,8 @@ if TYPE_CHECKING:
     from refactx.walks.decoding import QueryGrammar
     from refactx.walks.facts import TreeFacts
 
-__all__ = [
-    "AnsweredQuery",
-    "Hop",
-    "OrderBy",
-    "Query",
-    "QueryError",
-    "QueryGrammar",
-    "Result",
-    "WalkLimits",
-]
-__all__ += ["TreeFacts", "WalkFilter", "answer_query", "evaluate_walk", "read_line"]
-__all__ += ["resolve", "to_sparql", "write_line"]
+__all__ = ["AnsweredQuery", "Hop", "OrderBy", "Query", "QueryError", "QueryGrammar", "Result", "WalkLimits"]
+__all__ += ["TreeFacts", "WalkFilter", "answer_query", "evaluate_walk", "read_line", "resolve", "to_sparql"]
+__all__ += ["write_line"]
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(__name__, {"decoding": "QueryGrammar", "facts": "TreeFacts"})

@@ -1,5 +1,6 @@
 """An answered query: its line, the same query as SPARQL, its rows with ids, and the facts that prove it."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from refactx.fact import Link, LinkedFact
@@ -30,12 +31,16 @@ class AnsweredQuery:
     @property
     def answer(self) -> str:
         """The answer in words: a number, yes or no, or names without descriptions; empty if nothing matches."""
+        return self.answer_in(lambda values: list(dict.fromkeys(map(bare_name, values))))
+
+    def answer_in(self, write: Callable[[Sequence[str]], Sequence[str]]) -> str:
+        """Return the answer in words, with yes, no and names as `write` has them."""
         result, at_least = self.result, "" if self.result.is_complete else "at least "
         if self.query.head == "ask":
-            return "yes" if result.truth else "no"
+            return write(["yes" if result.truth else "no"])[0]
         if self.query.head == "count":
             return f"{at_least}{result.count}"
-        names = dict.fromkeys(bare_name(value) for value in result.values)
+        names = write(result.values)
         return at_least + "; ".join(names) if names else ""
 
 

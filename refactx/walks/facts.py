@@ -19,7 +19,6 @@ import numpy as np
 from refactx.decoding.names import Units
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, Link, split_fact, unit, verbalise
 from refactx.index.index import Index, completions, token_sequences
-from refactx.index.names import Named
 from refactx.linking.linker import Linker
 from refactx.tree.bulk import contained, read_ahead, surviving
 from refactx.tree.codes import offsets_of
@@ -330,7 +329,9 @@ class _Catalogue:
                 inverse = named.object_kind == "inverse"
                 pairs = {} if inverse else self._pairs
                 also = tuple(sorted(one for one, other in pairs.items() if other == named.id))
-                described[name] = Predicate(name, named.id, inverse, _kind(named), also)
+                described[name] = Predicate(
+                    name, named.id, inverse, _KINDS.get(named.object_kind or "", "literal"), also
+                )
         return {name: described[name] for name in predicates if name in described}
 
     def inverse_of(self, predicate: str) -> str | None:
@@ -378,10 +379,6 @@ class _Catalogue:
         state = (self._index.name_tables, *(id(tree) for _, tree in self._index.segments))
         if self._state != state:
             self._state, self._described, self._inverse, self._hubs = state, dict(_WITHOUT_ID), {}, {}
-
-
-def _kind(named: Named) -> ValueKind:
-    return _KINDS.get(named.object_kind or "", "literal")
 
 
 def _last_part(text: str) -> str:

@@ -199,7 +199,7 @@ class _Reader:
                 raise self._error("one predicate in brackets after `by`")
             by = OrderBy(units[0].predicate, counted)
         self._end()
-        return Query(_head(head), start, tuple(hops), tuple(which), by, 1 if limit is None else limit)
+        return Query(HEADS[HEADS.index(head)], start, tuple(hops), tuple(which), by, 1 if limit is None else limit)
 
     def _filter(self, hops: list[Hop]) -> WalkFilter:
         """Read the rest of a filter after its hops, of which the last is its value if no operator follows."""
@@ -211,7 +211,7 @@ class _Reader:
             hops = hops[:-1]
             if not hops:
                 raise self._error(f"an operator ({', '.join(OPERATORS)}) or another name in brackets")
-        return WalkFilter(tuple(hops), _operator(operator or "is"), values[0].predicate)
+        return WalkFilter(tuple(hops), OPERATORS[OPERATORS.index(operator or "is")], values[0].predicate)
 
     def _end(self) -> None:
         if self._at < len(self._tokens) and self._tokens[self._at][0] == ".":
@@ -260,14 +260,6 @@ def _tokens(text: str) -> Iterator[tuple[str, Hop | None]]:
                 raise QueryError(f"the query {text.strip()[:_SHOWN]!r} has a name without visible text")
             yield f"<{part}>", Hop(part, "+" if closure == "+" else "*" if closure == "*" else "")
         at = match.end()
-
-
-def _head(word: str) -> Head:
-    return HEADS[HEADS.index(word)]
-
-
-def _operator(word: str) -> Operator:
-    return OPERATORS[OPERATORS.index(word)]
 
 
 ValueKind = Literal["entity", "mixed", "time", "quantity", "coordinates", "text", "literal"]

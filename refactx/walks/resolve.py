@@ -72,6 +72,6 @@ class _Resolution:
         return self._noted(label, self._linker.predicate(label, [subject] if subject else [])) if label else label
 
     def _noted(self, label: str, found: LinkedName | None) -> str:
-        if found is None or found.name == label:
+        if found is None or found.is_as_written:
             return label
         return self._replaced.setdefault(found.name, found).name

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.ingest.tiny import ingest_tiny
+from support.ingest.tiny import opened_tiny
 from support.sparql.text_models import ChatStub, chat_stub, inventing
 
 import refactx
@@ -21,10 +21,8 @@ WRONG = "Fact: <Alaska> <capital> <Nome> .\nAnswer: Nome"
 
 @pytest.fixture(scope="module")
 def index(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[refactx.Index]:
-    file = tmp_path_factory.mktemp("facts") / "facts.txt"
-    file.write_text("".join(f"{fact} .\n" for fact in FACTS))
-    ingest_tiny(module_url, file)
-    with refactx.open_index(db=module_url) as opened:
+    source = tmp_path_factory.mktemp("facts") / "facts.txt"
+    with opened_tiny(module_url, source, (f"{fact} ." for fact in FACTS)) as opened:
         yield opened
 
 

@@ -263,10 +263,11 @@ def test_many_questions_have_the_thoughts_of_each_alone() -> None:
 def test_a_model_of_llamacpp_thinks(tmp_path: Path) -> None:
     pytest.importorskip("llama_cpp")
     from refactx.engines.llamacpp.model import load_gguf
+    from refactx.models.options import EngineOptions
 
     path = write_tiny_gguf(tmp_path / "tiny.gguf", template=TEMPLATES["always"])
     index = LinkedIndex(tiny_fact_tokenizer(), FACTS)
-    model = load_gguf(path, index, context=1024, threads=1)
+    model = load_gguf(path, index, EngineOptions(context=1024, threads=1))
     asker = Asker(model, model.tokenizer, index, PROMPT)
     answer = asker.ask("Who?", think=40, max_new_tokens=20)
     assert answer.thought and answer.text

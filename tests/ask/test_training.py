@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.command import complains, run_refactx
-from support.ingest.tiny import ingest_tiny
+from support.ingest.tiny import opened_tiny
 from support.tiny_asker import LinkedIndex, chat_tokenizer, save_tiny
 from support.tiny_model import one_thread, tiny_fact_tokenizer, tiny_tokenizer  # noqa: F401
 
@@ -55,10 +55,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def index(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[refactx.Index]:
-    file = tmp_path_factory.mktemp("facts") / "facts.txt"
-    file.write_text("".join(f"{fact} .\n" for fact in FACTS))
-    ingest_tiny(module_url, file)
-    with refactx.open_index(db=module_url) as opened:
+    source = tmp_path_factory.mktemp("facts") / "facts.txt"
+    with opened_tiny(module_url, source, (f"{fact} ." for fact in FACTS)) as opened:
         yield opened
 
 

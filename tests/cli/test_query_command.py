@@ -59,7 +59,7 @@ class TestLines:
         assert (found["query"], found["answer"]) == (f"list <{ALASKA}> <capital>", "Juneau")
         assert found["rows"][0]["url"] == f"https://www.wikidata.org/wiki/{found['rows'][0]['id']}"
         assert found["facts"][0]["predicate"]["id"] == "P36"
-        assert found["resolved"] == [{"label": "Alaska", "name": ALASKA, "among": 1}]
+        assert found["resolved"] == [{"label": "Alaska", "name": ALASKA, "among": 1, "others": []}]
         assert found["confidence"] is None
 
     def test_the_limit_shortens_rows_and_facts(self, sample_url: str) -> None:

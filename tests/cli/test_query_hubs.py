@@ -7,7 +7,7 @@ from support.ingest.tiny import ingest_tiny
 
 from refactx.cli.main import cli
 from refactx.errors import RefactxError
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.walks.facts import TreeFacts
 
 NAMES = {

@@ -15,7 +15,7 @@ from refactx.english import inverse_of
 from refactx.fact import split_fact
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.profile import local_name
-from refactx.ingest.selection import Selection, languages_of
+from refactx.ingest.source_options import Selection, languages_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "names-and-values.md").read_text()
 PREFIXES = dict(re.findall(r"\b(\w+):\s+(http://\S+)", PAGE.partition("## Entities")[0]))

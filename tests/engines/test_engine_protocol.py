@@ -19,7 +19,7 @@ from refactx.engines.engine import FactChooser, Feed, TreeReading
 from refactx.engines.scheduler import Scheduler, run_jobs
 from refactx.errors import ModelError
 from refactx.selection.beams import BeamChooser, FactBeams
-from refactx.selection.ranker import ChannelChooser
+from refactx.selection.chooser import ChannelChooser
 
 SEEDS = st.integers(0, 999)
 EVERY_ENGINE = pytest.mark.parametrize("make", WRITERS.values(), ids=WRITERS.keys())

@@ -14,6 +14,7 @@ from refactx.eval.questions import (
     Question,
     assign_keys,
     choose_questions,
+    count_left_out,
     half_of,
     kind_of,
     questions_of,
@@ -332,3 +333,59 @@ def test_a_number_of_5000_digits_is_refused(tmp_path: Path) -> None:
     (tmp_path / "q.json").write_text(f'{{"id": {"1" * 5000}, "question": "What?", "answers": []}}')
     with pytest.raises(InputError, match="neither JSON nor one JSON object a line"):
         read_questions(tmp_path / "q.json")
+
+
+DE = {"language": "de", "string": "Wer?", "question": "Wer?"}
+WIKI = "http://www.wikidata.org/entity/Q3"
+IN_LANGUAGES = {
+    "qald": {
+        "questions": [{"id": 7, "question": [EN, DE], "answers": [WIKI]}, {"id": 8, "question": [EN], "answers": ["x"]}]
+    },
+    "extended": {
+        "questions": [
+            {"question": {"id": "7", "language": [{**EN, "SPARQL": "ASK {}"}, DE], "answers": [WIKI]}},
+            {"question": {"id": "8", "language": [EN], "answers": ["x"]}},
+        ]
+    },
+    "text2sparql": {
+        "dataset": {"id": "x"},
+        "questions": [
+            {"id": 7, "question": {"en": "Who?", "de": "Wer?"}, "answers": [WIKI]},
+            {"id": 8, "question": {"en": "Who?"}, "answers": ["x"]},
+        ],
+    },
+    "mintaka": [
+        {
+            "id": id_,
+            "question": "Who?",
+            "translations": others,
+            "complexityType": "generic",
+            "answer": {"answerType": "entity", "answer": [{"name": "Q3", "label": {"en": "x"}}], "mention": "x"},
+        }
+        for id_, others in (("7", {"de": "Wer?"}), ("8", {"fr": "Qui ?"}))
+    ],
+    "own": [
+        {"id": 7, "question": "Who?", "questions": {"en": "Who?", "de": "Wer?"}, "answers": ["x"]},
+        {"id": 8, "question": "Who?", "questions": {"en": "Who?"}, "answers": ["x"]},
+    ],
+}
+
+
+@pytest.mark.parametrize("form", IN_LANGUAGES)
+def test_questions_of_a_language_are_asked_and_the_others_counted(tmp_path: Path, form: str) -> None:
+    file = tmp_path / "set.json"
+    file.write_text(json.dumps(IN_LANGUAGES[form]))
+    (found,) = read_questions(file, "DE")
+    assert (found.id, found.text, len(found.answers)) == ("7", "Wer?", 1)
+    assert count_left_out(file, "de") == 1
+    assert [question.text for question in read_questions(file, "en")] == ["Who?", "Who?"]
+    assert read_questions(file, "en") == read_questions(file)
+    with pytest.raises(InputError, match=r"has no question in 'xx': its questions are in de, en"):
+        read_questions(file, "xx")
+
+
+def test_questions_that_do_not_say_their_language(tmp_path: Path) -> None:
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps([{"id": 7, "question": "Wer?", "answers": ["x"]}]))
+    with pytest.raises(InputError, match="its questions do not say their language, so leave out --language"):
+        read_questions(file, "de")

@@ -9,7 +9,7 @@ from support.ingest.living_index import LivingIndex
 
 from refactx.index.open import open_index
 from refactx.index.verify import verify
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.share.export import export_index
 from refactx.sparql.store import build_store, open_store
 from refactx.sparql.walks import from_sparql

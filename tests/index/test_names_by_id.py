@@ -14,7 +14,7 @@ from support.ingest.living_index import LivingIndex
 from refactx.errors import CorruptIndexError
 from refactx.index.names import IDS_PER_BLOCK, is_id_key, names_by_number, pack_id_blocks, unpack_ids
 from refactx.index.verify import verify
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.tree.codes import RowCodec
 
 NUMBERS = st.integers(-(2**61), 2**61) | st.integers(-300, 300)

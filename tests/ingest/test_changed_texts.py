@@ -21,7 +21,7 @@ from refactx.ingest import append, ingest
 from refactx.ingest.encoding import EncodedFacts, encode_facts
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, join
 from refactx.ingest.parsers.formats import open_sources, read_sources
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.sources import inputs_of
 from refactx.models.loading import load_tokenizer
 from refactx.tokenizer import FactTokenizer

@@ -14,7 +14,7 @@ from refactx.fact import clean_part, verbalise
 from refactx.ingest.encoding import encode_facts, open_encoded
 from refactx.ingest.knowledge.knowledge_base import join
 from refactx.ingest.parsers.formats import open_sources, read_sources
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.sources import inputs_of
 from refactx.ingest.work import Resources
 from refactx.tokenizer import FactTokenizer

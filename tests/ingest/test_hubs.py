@@ -11,7 +11,7 @@ from support.share.forged_files import contents, forge, rows_of
 from support.shared_index import opened
 
 from refactx.errors import IndexNotFoundError, InputError
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.postgres.writing import drop
 from refactx.share.export import export_index
 from refactx.share.importing import import_index

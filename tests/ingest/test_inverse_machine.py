@@ -22,7 +22,7 @@ from support.ingest.living_index import LivingIndex
 from support.shared_index import opened
 
 from refactx.index.verify import verify
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.share.export import export_index
 from refactx.share.importing import import_index
 from refactx.tree.bulk import from_matrix, surviving

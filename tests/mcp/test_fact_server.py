@@ -91,7 +91,7 @@ def test_facts_of_a_subject_are_those_of_the_index(index: refactx.Index) -> None
         assert (len(some["facts"]), some["truncated"]) == (limit, True)
     assert call(server, "facts", subject="Anne")["near"] == ["Ann"]
     found = call(server, "facts", subject="ANN", predicate="Q")
-    assert found["resolved"] == {"label": "ANN", "name": "Ann", "among": 1}
+    assert found["resolved"] == {"label": "ANN", "name": "Ann", "among": 1, "others": []}
     assert [fact["text"] for fact in found["facts"]] == ["<Ann> <q> <Bo> ."]
     assert "subject is empty" in call(server, "facts", subject=" ")
 
@@ -167,7 +167,7 @@ def test_what_has_no_name_is_nothing(graph: MCPServer) -> None:
 def test_a_query_on_the_facts_is_answered_with_labels_and_proof(graph: MCPServer) -> None:
     found = call(graph, "query", query="count <the boss> <knows>")
     assert (found["answer"], found["count"], found["complete"]) == ("2", 2, True)
-    assert found["resolved"] == [{"label": "the boss", "name": "Ann Lee", "among": 1}]
+    assert found["resolved"] == [{"label": "the boss", "name": "Ann Lee", "among": 1, "others": []}]
     assert set(found["facts"]) == {"<Ann Lee> <knows> <Bo Berg>", "<Ann Lee> <knows> <Cy>"}
     some = call(graph, "query", query="list <Ann Lee> <knows>", limit=1)
     assert (len(some["rows"]), some["complete"], some["answer"]) == (1, False, some["rows"][0]["label"])

@@ -15,9 +15,10 @@ from support.tiny_model import one_thread, tiny_fact_tokenizer, tiny_model  # no
 
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Prompt
-from refactx.engines.loading import EngineOptions, engine_for, load_language_model
+from refactx.engines.language_models import engine_for, load_language_model
 from refactx.errors import InputError, ModelError
 from refactx.models.loading import load_model
+from refactx.models.options import EngineOptions
 
 QUESTIONS = ("Fact:", "hello Fact:", "What?")
 

@@ -18,6 +18,7 @@ from support.tiny_model import (
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
+from refactx.engines.engine import IdPath
 from refactx.selection.candidates import CandidateSearch, PropertyCandidate, SubjectCandidate
 from refactx.selection.scores import ScoredContinuations
 from refactx.selection.weights import Weights
@@ -133,7 +134,7 @@ PROPERTIES = (
 
 
 def properties_after(
-    index: MemoryIndex, text: str, of: Sequence[str], most: int, unlikely: float
+    index: MemoryIndex, text: str, of: Sequence[str], most: int, unlikely: float, nearest: Sequence[IdPath] = ()
 ) -> tuple[list[PropertyCandidate], list[int], list[SubjectCandidate]]:
     """The properties of some subjects (None: of the text's own) after a text, and the ids of the text."""
     ids, machine = index.tokenizer.encode(text), Machine(index)
@@ -154,8 +155,8 @@ def properties_after(
             machine=machine,
             position=len(ids),
             continuations=ScoredContinuations.of(reading),
-            weights=Weights(properties=most, drop_properties_below=unlikely),
-        ).properties(wanted),
+            weights=Weights(likely_properties=most, drop_properties_below=unlikely),
+        ).properties(wanted, [nearest for _ in wanted]),
     )
     return found, ids, wanted
 

@@ -32,7 +32,7 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InFact
 from refactx.engines.engine import ScoreReading
 from refactx.selection.answer_lines import AnswerLines
-from refactx.selection.ranker import ChannelChooser, usual_id
+from refactx.selection.chooser import ChannelChooser, usual_id
 from refactx.selection.scores import ScoredContinuations
 
 
@@ -190,7 +190,9 @@ class TestWhatIsWritten:
             return of(reading)
 
         for usual, way in ((0.99, ahead_and_earlier), (0.99, ahead_alone), (0.3, ahead_and_earlier)):
-            monkeypatch.setattr("refactx.selection.ranker.USUAL", usual)  # at 0.3, an id of many that is right or wrong
+            monkeypatch.setattr(
+                "refactx.selection.chooser.USUAL", usual
+            )  # at 0.3, an id of many that is right or wrong
             monkeypatch.setattr(ScoredContinuations, "of", way)
             with Passes(llama(0)) as counted:
                 rows.append(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from support.channel_runs import (
     ALWAYS,
     EVERY,
@@ -22,7 +23,6 @@ from support.channel_runs import (
     until_closed,
     write,
 )
-from support.query.twin import SetFacts
 from support.tiny_model import (
     MemoryIndex,
     check_text,
@@ -38,12 +38,10 @@ from support.tiny_model import (
 from refactx.ask.grounded import ground
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
-from refactx.engines.engine import Steps
+from refactx.ranking import Ranker
 from refactx.selection.answer_lines import AnswerLines
-from refactx.selection.candidates import PropertyCandidate, SubjectCandidate
-from refactx.selection.channel import QuerySources
-from refactx.selection.mentions import FoldedTokens, QueryWords
-from refactx.selection.ranker import Ranker, ScoredSubject
+from refactx.selection.candidates import SubjectCandidate
+from refactx.selection.chooser import FactChoice, ScoredSubject
 from refactx.selection.weights import Weights
 
 
@@ -208,7 +206,7 @@ class TestTheChoice:
             {"drop_names_below": 0.0},
             {"compared_subjects": 1},
             {"keep_within": 0.0},
-            {"properties": 1},
+            {"nearest_properties": 1, "likely_properties": 0},
         ],
     )
     def test_is_a_fact_also_with_fewer_candidates(self, limit: dict[str, Any]) -> None:
@@ -218,9 +216,9 @@ class TestTheChoice:
         assert len(facts) == len(NAMESAKES)
 
 
-def ranker(index: MemoryIndex, queries: Any = None) -> Ranker:
+def fact_choice(index: MemoryIndex, queries: Any = None) -> FactChoice:
     machine, of_text = Machine(index), channel(index)
-    return Ranker(machine, of_text, AnswerLines(machine, of_text), queries)
+    return FactChoice(machine, of_text, AnswerLines(machine, of_text), queries)
 
 
 def some_meant(index: MemoryIndex, scores: Sequence[float], named: Sequence[int]) -> list[ScoredSubject]:
@@ -249,7 +247,7 @@ def test_the_best_subjects_that_the_question_names_are_compared_too(
     likely: Sequence[float], own: Sequence[float], named: Sequence[int], compared: list[int]
 ) -> None:
     index = tiny_index(GRAPH)
-    assert ranker(index)._nearest(some_meant(index, own, named), np.array(likely)) == compared
+    assert fact_choice(index)._nearest(some_meant(index, own, named), np.array(likely)) == compared
 
 
 @pytest.mark.parametrize(
@@ -266,63 +264,39 @@ def test_a_subject_that_the_question_does_not_name_has_to_be_nearer(
 ) -> None:
     index = tiny_index(GRAPH)
     meant = some_meant(index, scores, named)
-    assert [meant.index(one) for one in ranker(index)._likely(meant, is_first=True)] == kept
-    later = ranker(index)._likely(meant, is_first=False)
+    assert [meant.index(one) for one in fact_choice(index)._likely(meant, is_first=True)] == kept
+    later = fact_choice(index)._likely(meant, is_first=False)
     assert later == [one for one in meant if one.score >= max(scores) - Weights().subject_gap]
 
 
-class OfWords:
-    """Queries of a question that has one word of properties, and needs none."""
+class PinEncoder:
+    """An encoder for which all texts but names of properties other than `pin` have the same meaning."""
 
-    spans = ()
-    antecedent = "none"
+    name, width, fingerprint = "pin", 2, "pin"
 
-    def __init__(self, *_: Any) -> None:
-        pass
-
-    def begin(self, *_: Any) -> Steps[Sequence[int]]:
-        yield from ()
-        return ()
-
-    after_fact = begin
-
-    def objects(self, *_: Any) -> Sequence[int]:
-        return ()
-
-    def has_word_of(self, name: str) -> bool:
-        return name == "pin"
-
-    def in_words(self, name: str) -> float:
-        return 99.0 * (name == "pin")
-
-
-@pytest.fixture
-def of_words(monkeypatch: pytest.MonkeyPatch) -> QuerySources:
-    """What queries are made of, where `OfWords` are those of a text."""
-    monkeypatch.setattr("refactx.selection.ranker.QueryAnswers", OfWords)
-    return QuerySources(facts=SetFacts(frozenset()), words=QueryWords(), tokens=FoldedTokens([]))
-
-
-def test_an_unlikely_property_is_read_if_it_has_a_word_of_the_question() -> None:
-    index = tiny_index(GRAPH)
-    own, encode = ranker(index), index.tokenizer.encode
-    some = {"p": -1.0, "q": -7.5, "pin": -9.0, "in": -8.5}
-    found = [PropertyCandidate(subject=0, ids=tuple(encode(f" <{name}>")), own=score) for name, score in some.items()]
-    assert own._worth_reading(found, 0) == found
-    assert not own._worth_reading(found, 1)
-    own = ranker(index, OfWords())
-    assert own._worth_reading(found, 0) == [found[0], found[1], found[2]]
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([(text not in ("p", "q"), text in ("p", "q")) for text in texts], np.float32)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_property_with_a_word_of_the_question_in_its_names_is_likelier(seed: int, of_words: QuerySources) -> None:
-    index = tiny_index([*GRAPH, "<Bé> <pin> <b>"])
+def test_a_property_that_is_near_to_the_question_in_meaning_is_likelier(seed: int) -> None:
+    index = tiny_index(["<Bé> <p> <b>", "<Bé> <q> <b>", "<Bé> <pin> <b>"])
     grounded = ground(llama(seed), tiny_tokenizer(), index)
-    chosen = channel(index, unknown="no", queries=of_words)
+    chosen = channel(index, unknown="no", ranker=Ranker(PinEncoder()), meaning=99.0)
     out = grounded.generate(**prompts("a Fact:"), channel=chosen, max_new_tokens=40, do_sample=False)
     [fact, *_] = grounded.facts(out)[0]
     assert parts(fact.text)[1] == "pin"
     assert max(chosen.evidence.values()) > 90
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_nearest_properties_are_read_and_those_that_the_model_finds_likely(seed: int) -> None:
+    index = tiny_index(["<Bé> <p> <b>", "<Bé> <q> <b>", "<Bé> <pin> <b>"])
+    grounded = ground(llama(seed), tiny_tokenizer(), index)
+    limits = {"nearest_properties": 1, "likely_properties": 0, "meaning": 1e-9}
+    chosen = channel(index, ranker=Ranker(PinEncoder()), **limits)
+    out = grounded.generate(**prompts("a Fact:"), channel=chosen, max_new_tokens=40, do_sample=False)
+    assert parts(grounded.facts(out)[0][0].text)[1] == "pin"
 
 
 class TestAPropertyThatSaysTheSubjectsOwnName:
@@ -330,13 +304,9 @@ class TestAPropertyThatSaysTheSubjectsOwnName:
 
     OTHERS = ("<Bo (n)> <p> <b>", "<Bo (n)> <q> <c>")
 
-    @pytest.fixture(autouse=True)
-    def take_queries(self, of_words: QuerySources) -> None:
-        self.queries = of_words
-
     def property_of(self, facts: Sequence[str], seed: int) -> str:
         grounded = ground(llama(seed), tiny_tokenizer(), index := tiny_index(facts))
-        chosen = channel(index, self_reference_penalty=999.0, queries=self.queries)
+        chosen = channel(index, self_reference_penalty=999.0, ranker=Ranker(PinEncoder()), meaning=99.0)
         out = grounded.generate(**prompts("a Fact:"), channel=chosen, max_new_tokens=40, do_sample=False)
         return parts(grounded.facts(out)[0][0].text)[1]
 

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from support.ingest.tiny import ingest_tiny
+from support.ingest.tiny import opened_tiny
 from support.server.running import PROMPT, Gate, Running, eventually, running
 from support.tiny_asker import chat_tokenizer
 from support.tiny_model import tiny_model
@@ -36,10 +36,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.fixture(scope="module")
 def index(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[refactx.Index]:
-    file = tmp_path_factory.mktemp("facts") / "facts.txt"
-    file.write_text("".join(f"{fact} .\n" for fact in FACTS))
-    ingest_tiny(module_url, file)
-    with refactx.open_index(db=module_url) as opened:
+    source = tmp_path_factory.mktemp("facts") / "facts.txt"
+    with opened_tiny(module_url, source, (f"{fact} ." for fact in FACTS)) as opened:
         yield opened
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import openai
 import pytest
 from support.ingest.graph_twin import Line, written
-from support.ingest.tiny import ingest_tiny
+from support.ingest.tiny import opened_tiny
 from support.server.running import Running, eventually, running, said
 from support.sparql.text_models import ChatStub, chat_stub, inventing
 
@@ -27,10 +27,8 @@ ASKED: dict[str, Any] = {"model": "tiny", "messages": said("capital of Alaska?")
 
 @pytest.fixture(scope="module")
 def index(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[refactx.Index]:
-    file = tmp_path_factory.mktemp("facts") / "graph.nt"
-    file.write_text("".join(f"{written(line)}\n" for line in LINES))
-    ingest_tiny(module_url, file)
-    with refactx.open_index(db=module_url) as opened:
+    source = tmp_path_factory.mktemp("facts") / "graph.nt"
+    with opened_tiny(module_url, source, map(written, LINES)) as opened:
         yield opened
 
 

@@ -94,10 +94,11 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     else:
         pytest.importorskip("llama_cpp")
         from refactx.engines.llamacpp.model import load_gguf
+        from refactx.models.options import EngineOptions
 
         path = write_tiny_gguf(tmp_path_factory.mktemp("model") / "tiny.gguf", template=EVERY_MESSAGE)
         index = LinkedIndex(tiny_fact_tokenizer(), FACTS)
-        loaded = load_gguf(path, index, context=16384, threads=1)
+        loaded = load_gguf(path, index, EngineOptions(context=16384, threads=1))
         with running(loaded, index, tokenizer=loaded.tokenizer) as found:
             yield found
 

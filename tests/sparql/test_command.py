@@ -67,7 +67,9 @@ class TestResults:
             f"Bob {Q}Q3  Dan {Q}Q5",
             f"Eve {Q}Q4  Dan {Q}Q5",
         ]
-        assert done.stderr.splitlines() == ["refactx: <Ann> is taken as <Ann (a poet)>, of 2 with this name"]
+        assert done.stderr.splitlines() == [
+            "refactx: <Ann> is taken as <Ann (a poet)>; 1 other has this name: <Ann (a town)>"
+        ]
         assert done.returncode == 0
 
     def test_the_tree_answers_walks_without_a_store(self, people: LivingIndex) -> None:

@@ -17,7 +17,7 @@ from refactx.cli.sparql import links_by_id
 from refactx.errors import InputError
 from refactx.fact import Link
 from refactx.index.index import Index
-from refactx.ingest.selection import Selection, TableOptions
+from refactx.ingest.source_options import Selection, TableOptions
 from refactx.iris import entity_term
 from refactx.sparql import with_iris
 from refactx.sparql.engines import open_engine

@@ -15,9 +15,10 @@ from refactx.decoding.states import FactSource, InFact
 from refactx.engines.engine import Engine, Feed, IdPath, ScoreReading, Steps
 from refactx.engines.scheduler import Job, Scheduler, run_jobs
 from refactx.engines.transformers.rows import engine_of
+from refactx.ranking import Ranker
 from refactx.selection.candidates import CandidateSearch, SubjectCandidate
 from refactx.selection.channel import Channel, QuerySources
-from refactx.selection.ranker import ChannelChooser
+from refactx.selection.chooser import ChannelChooser
 from refactx.selection.scores import ScoredContinuations
 from refactx.selection.weights import Weights
 from support.tiny_model import MemoryIndex, eager, prompts, tiny_model, tiny_tokenizer
@@ -58,7 +59,8 @@ EVERY = {
     "drop_names_below": math.inf,
     "compared_subjects": 99,
     "keep_within": math.inf,
-    "properties": 9999,
+    "nearest_properties": 9999,
+    "likely_properties": 9999,
     "drop_properties_below": math.inf,
     "drop_below": math.inf,
     "tie_gap": 0.0,
@@ -113,6 +115,7 @@ def channel(
     unknown: str = "",
     room: int | None = None,
     queries: QuerySources | None = None,
+    ranker: Ranker | None = None,
     **weights: Any,
 ) -> Channel:
     encode = index.tokenizer.encode
@@ -121,11 +124,13 @@ def channel(
         examples=[tuple(encode(EXAMPLES))],
         question=[*lead, *encode(f" {question}")],
         lead=len(lead),
+        text=question,
         marker=marker,
         unknown=unknown,
         weights=Weights(**weights),
         room=room,
         queries=queries,
+        ranker=ranker,
     )
 
 

@@ -13,7 +13,7 @@ from support.query.gold_claims import CLAIMS, LABELS
 from bench.gold_walks.__main__ import compare
 from bench.gold_walks.answers import answer_of_index, answer_of_store
 from bench.gold_walks.differences import SAME
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.iris import OWN_PREFIXES as PREFIXES
 from refactx.sparql.walks import from_sparql
 from refactx.walks.facts import TreeFacts

@@ -28,7 +28,7 @@ from support.query.twin import (
 )
 
 from refactx.index.index import Index
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.walks.facts import TreeFacts
 
 SOME = st.one_of(

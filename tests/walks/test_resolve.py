@@ -80,8 +80,12 @@ def test_the_names_of_a_query(written: str, meant: str) -> None:
 
 def test_what_was_replaced_is_reported() -> None:
     _, replaced = resolved("ask <Lou> <p> <Ann>")
-    assert replaced == (LinkedName("Lou", "Lou (state)", 2), LinkedName("Ann", "Ann (x)", 3))
-    assert resolved("list <Bo> <p>")[1] == ()
+    assert replaced == (
+        LinkedName("Lou", "Lou (state)", 2, ("Lou (song)",)),
+        LinkedName("Ann", "Ann (x)", 3, ("Ann (y)", "Ann (z)")),
+    )
+    assert resolved("list <Bo> <p>")[1] == (LinkedName("Bo", "Bo", 2, ("Bo (b)",)),)
+    assert resolved("list <body_part> <p>")[1] == ()
 
 
 @pytest.mark.parametrize("text", ["count <a> <b>", " most 3 <a>", "list<a> <b>", "ask <a> <b> <c> ."])

@@ -14,7 +14,7 @@ from support.query.check import EMPTY
 
 from bench.gold_walks.answers import Answer, answer_of_index, answer_of_store, load
 from bench.gold_walks.differences import is_tie
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.sparql.walks import from_sparql
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import Hop, OrderBy, Query, QueryError, WalkFilter, write_line

@@ -34,6 +34,7 @@ from refactx.engines.llamacpp.library import MOST_SLOTS, Context, last_error, li
 from refactx.engines.llamacpp.prefixes import Prefixes, StateFiles, file_identity, kind_of_states, user_folder
 from refactx.errors import ModelError
 from refactx.models.loading import check_chat_template
+from refactx.models.options import EngineOptions
 from refactx.tokenizer import FactTokenizer
 
 _UNUSED, _NORMAL, _CONTROL, _USER_DEFINED = 1 << 1, 1 << 2, 1 << 3, 1 << 4  # LLAMA_TOKEN_ATTR_...
@@ -52,6 +53,7 @@ _HALF, _QUARTER = 2, 4
 """A context may by default take the half of the free memory, recurrent states a quarter."""
 
 ALL_LAYERS = -1
+DEFAULT_OPTIONS = EngineOptions()
 _FLOAT16 = 2  # bytes of a key or value
 _OTHER_ENGINE = "run it with --engine transformers"
 
@@ -556,19 +558,11 @@ class LlamaCppLanguageModel:
         return [b"" if n in vocabulary.control else piece for n, piece in enumerate(vocabulary.token_bytes)]
 
 
-def load_gguf(
-    path: Path,
-    index: Any = None,
-    *,
-    adapter: str | None = None,
-    gpu_layers: int | None = None,
-    threads: int | None = None,
-    context: int | None = None,
-    texts: int = 1,
-) -> LlamaCppLanguageModel:
-    """Load a model. The arguments are those of `refactx.engines.loading.EngineOptions`, and the errors of `load`."""
-    layers = ALL_LAYERS if gpu_layers is None else gpu_layers
-    model = load(path, texts=texts, context=context, gpu_layers=layers, threads=threads, adapter=adapter)
+def load_gguf(path: Path, index: Any = None, options: EngineOptions = DEFAULT_OPTIONS) -> LlamaCppLanguageModel:
+    """Load a model. Raises as `load` does, and TokenizerMismatchError for an index of another tokenizer."""
+    layers = ALL_LAYERS if options.gpu_layers is None else options.gpu_layers
+    texts, context, threads = options.texts, options.context, options.threads
+    model = load(path, texts=texts, context=context, gpu_layers=layers, threads=threads, adapter=options.adapter)
     if index is not None:
         check(index, model.vocabulary)
     loaded = LlamaCppLanguageModel(model, index)

@@ -223,7 +223,10 @@ class ServedEngine:
         several = [text for text, ids in few.items() if len(ids) > 1 and not self._rows.has(text, ids)]
         rows = self.server.rows(several, [few[text] for text in several]) if several else []
         for text, row in zip(several, rows, strict=True):
-            self._rows.add(text, {**dict.fromkeys(few[text], _least(row)), **row}, likeliest=False)
+            least = (
+                min(row.values(), default=0.0) - 1.0
+            )  # of ids that the server does not find likely enough to tell it
+            self._rows.add(text, {**dict.fromkeys(few[text], least), **row}, likeliest=False)
         for text, row in zip(many, self.server.rows(many, [()] * len(many)) if many else (), strict=True):
             self._rows.add(text, row, likeliest=True)
         chains = _chains(single)
@@ -252,11 +255,6 @@ class _Next:
         found = None if allowed is None else allowed()
         self.row: Row | None = None
         self.text, self.ids = text, None if found is None or not len(found) else [int(token) for token in found]
-
-
-def _least(row: Row) -> float:
-    """Return the log-probability of ids that a server does not find likely enough to tell it."""
-    return min(row.values(), default=0.0) - 1.0
 
 
 def _chains(single: dict[Prefix, int]) -> list[tuple[Prefix, int]]:

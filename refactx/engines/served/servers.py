@@ -58,7 +58,6 @@ class ModelServer(ABC):
     def __init__(self, connection: Connection, model: str, room: int | None, identity: str) -> None:
         self.connection, self.model, self.room, self.identity = connection, model, room, identity
 
-    @abstractmethod
     def write(
         self,
         prompts: Sequence[Sequence[int]],
@@ -70,6 +69,20 @@ class ModelServer(ABC):
 
         A text ends before the first of the texts `stop`, or somewhat after it. `allowed`: the ids of which each is one.
         """
+        ends = {"stop": list(stop)} if stop else {}
+        return self._written(prompts, self._options(most) | ends | ({} if allowed is None else self._allow(allowed)))
+
+    @abstractmethod
+    def _written(self, prompts: Sequence[Sequence[int]], options: Mapping[str, Any]) -> list[Continuation]:
+        """Return the continuations of prompts, given options of the server."""
+
+    @abstractmethod
+    def _options(self, most: int) -> dict[str, Any]:
+        """Return the server's options for at most so many ids, each with the likeliest ones in its place."""
+
+    @abstractmethod
+    def _allow(self, allowed: Sequence[int]) -> dict[str, Any]:
+        """Return the server's options for texts of some ids alone."""
 
     @abstractmethod
     def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
@@ -148,18 +161,13 @@ class VllmServer(ModelServer):
     def look(self) -> str:
         return self._identity(_served(self.connection, self.model))
 
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        most: int,
-        stop: Sequence[str] = (),
-        allowed: Sequence[int] | None = None,
-    ) -> list[Continuation]:
-        options: dict[str, Any] = {"max_tokens": most, "logprobs": self._likeliest}
-        if stop:
-            options["stop"] = list(stop)
-        if allowed is not None:
-            options["allowed_token_ids"] = list(allowed)
+    def _options(self, most: int) -> dict[str, Any]:
+        return {"max_tokens": most, "logprobs": self._likeliest}
+
+    def _allow(self, allowed: Sequence[int]) -> dict[str, Any]:
+        return {"allowed_token_ids": list(allowed)}
+
+    def _written(self, prompts: Sequence[Sequence[int]], options: Mapping[str, Any]) -> list[Continuation]:
         return [self._read(choice) for choice in self._complete(prompts, options)]
 
     def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
@@ -167,7 +175,7 @@ class VllmServer(ModelServer):
         if not wanted or len(wanted) > self._most_asked:
             return [one.rows[0] if one.rows else {} for one in self.write(prompts, 1)]
         options = {"max_tokens": 1, "logprobs": 1, "logprob_token_ids": wanted}
-        found = [self._read(choice).rows[0] for choice in self._complete(prompts, options)]
+        found = [one.rows[0] for one in self._written(prompts, options)]
         if any(token not in row for row in found for token in wanted):
             self.fail(
                 "has no log-probabilities of the ids in `logprob_token_ids`, as vLLM 0.32 has: a newer vLLM is needed"
@@ -270,20 +278,14 @@ class SglangServer(ModelServer):
         about = self.connection.look("get_model_info") or self.connection.look("model_info") or {}
         return str(about.get("model_path"))
 
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        most: int,
-        stop: Sequence[str] = (),
-        allowed: Sequence[int] | None = None,
-    ) -> list[Continuation]:
-        sampling: dict[str, Any] = {"max_new_tokens": most, "skip_special_tokens": False}
-        if stop:
-            sampling["stop"] = list(stop)
-        if allowed is not None:
-            sampling["logit_bias"] = {str(token): _FORCING for token in allowed}
-        found = self._generate(prompts, sampling, {"top_logprobs_num": self._likeliest})
-        return [self._read(one) for one in found]
+    def _options(self, most: int) -> dict[str, Any]:
+        return {"max_new_tokens": most, "skip_special_tokens": False}
+
+    def _allow(self, allowed: Sequence[int]) -> dict[str, Any]:
+        return {"logit_bias": {str(token): _FORCING for token in allowed}}
+
+    def _written(self, prompts: Sequence[Sequence[int]], options: Mapping[str, Any]) -> list[Continuation]:
+        return [self._read(one) for one in self._generate(prompts, options, {"top_logprobs_num": self._likeliest})]
 
     def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
         options = {"top_logprobs_num": self._likeliest, "token_ids_logprob": [list(some) for some in asked]}
@@ -375,19 +377,11 @@ class LlamaServer(ModelServer):
     def look(self) -> str:
         return str((self.connection.look("props") or {}).get("model_path"))
 
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        most: int,
-        stop: Sequence[str] = (),
-        allowed: Sequence[int] | None = None,
-    ) -> list[Continuation]:
-        options: dict[str, Any] = {"n_predict": most, "n_probs": self._likeliest}
-        if stop:
-            options["stop"] = list(stop)
-        if allowed is not None:
-            options["logit_bias"] = [[token, _FORCING] for token in allowed]
-        return self._written(prompts, options)
+    def _options(self, most: int) -> dict[str, Any]:
+        return {"n_predict": most, "n_probs": self._likeliest}
+
+    def _allow(self, allowed: Sequence[int]) -> dict[str, Any]:
+        return {"logit_bias": [[token, _FORCING] for token in allowed]}
 
     def rows(self, prompts: Sequence[Sequence[int]], asked: Sequence[Sequence[int]]) -> list[Row]:
         # It tells nothing of an id that does not end a character: an id that does is written.

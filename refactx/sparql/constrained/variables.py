@@ -131,7 +131,10 @@ class PartTexts:
         }
         self._more = [(text, number) for text, numbers in pieces if _MORE.fullmatch(text) for number in numbers]
         self._arrays = {
-            key: (_numbers(found), np.array([len(text) for text, _ in found], np.int32))
+            key: (
+                np.array([number for _, number in found], np.int32),
+                np.array([len(text) for text, _ in found], np.int32),
+            )
             for key, found in (*self._begins.items(), (None, self._more))
         }
 
@@ -202,7 +205,3 @@ class PartTexts:
         """Return the tokens with the beginning of a text, or all of it: int32[n], ascending."""
         found = [token for size in range(1, len(text) + 1) for token in self._ids.get(text[:size], ())]
         return np.array(sorted(found), np.int32)
-
-
-def _numbers(found: Sequence[tuple[bytes, int]]) -> Tokens:
-    return np.array([number for _, number in found], np.int32)

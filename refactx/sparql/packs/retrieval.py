@@ -1,32 +1,24 @@
 """What of a pack is like a question: its patterns, by words and phrases, and its examples, by meaning, words and patterns."""
 
-import hashlib
 import math
-import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import numpy as np
 from numpy.typing import NDArray
-from platformdirs import user_cache_path
 
 from refactx.errors import InputError
 from refactx.lazy import require
 from refactx.linking.names import unaccented
+from refactx.ranking.encoders import Encoder, embeddings_of
 from refactx.sparql.packs.pack import GAP, Pack, PackExample, QuestionPattern
-from refactx.sparql.placeholders.entry import Encoder
 
 _BETWEEN = r"(?:\W+\w+){0,3}"
 _PAIRS = ("''", '""', "‘’", "“”", "«»", "„“", "``")
 _GLOSS = r"(?:\s*\([^()]*\))?"
 _QUOTED = re.compile("|".join(rf"(?<!\w){a}(?=\S)([^{a}{b}\n]+?){b}(?!\w){_GLOSS}" for a, b in map(tuple, _PAIRS)))
-FEWEST = 200
-"""Fewer texts are encoded each time: MiniLM takes some two seconds for so many."""
 WORDS, PHRASES = 0.4, 0.6
 """The shares of words and phrases in a score, those of the published detector (tonazzog/nl2sparql, `patterns.py`)."""
 FLOOR = 0.4
@@ -79,32 +71,6 @@ def without_quoted(question: str) -> str:
     'Find hyponyms of  with their definitions'
     """
     return _QUOTED.sub("", question)
-
-
-def embeddings_of(encoder: Encoder, texts: Sequence[str], folder: Path | None = None) -> NDArray[np.float32]:
-    """Return the embeddings of n texts, float32[n, width], from the cache if they are there.
-
-    `folder`: of the cache, by default `refactx/embeddings` in the user's. A file that cannot be read is made anew, and one
-    that cannot be written is not missed.
-    """
-    if len(texts) < FEWEST:
-        return encoder.encode(texts)
-    folder = user_cache_path("refactx") / "embeddings" if folder is None else folder
-    digest = hashlib.sha256(encoder.fingerprint.encode())
-    for text in texts:
-        digest.update(b"%d\n" % len(data := text.encode("utf-8", "replace")) + data)
-    path = folder / f"{digest.hexdigest()[:32]}.npy"
-    with suppress(OSError, ValueError, EOFError):
-        found = np.load(path, allow_pickle=False)
-        if found.shape == (len(texts), encoder.width) and found.dtype == np.float32:
-            return found  # type: ignore[no-any-return]
-    made = np.asarray(encoder.encode(texts), np.float32)
-    with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as file:
-            np.save(file, made)
-        os.replace(file.name, path)  # noqa: PTH105 # whole or not at all
-    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,14 +3,13 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from refactx.fact import counted
 from refactx.iris import id_of_property
-from refactx.linking.names import unaccented
+from refactx.linking.names import alike, fold, unaccented
 from refactx.sparql.engines import (
     EngineError,
     EngineTimeoutError,
@@ -59,7 +58,8 @@ _STANDARD = (
     "http://www.w3.org/2002/07/owl#", "http://www.w3.org/2004/02/skos/core#",
 )  # fmt: skip
 """Vocabularies that any endpoint may have, whether or not its pack names them."""
-_NEAREST = 3
+_NEAREST, _ALIKE = 3, 0.6
+"""The most names that a hint has, and the least share of letters that they have in common with one."""
 _MAY_BE_UNBOUND = ("BOUND", "COALESCE")
 _WHAT = {
     "filter": "FILTER",
@@ -264,9 +264,9 @@ def _near(iri: str, pack: Pack) -> str:
     """Return a hint with the names of the schema that are like one: the same name elsewhere first, then by letters."""
     local = _local(iri)
     names = {one: _local(one) for one in pack.schema if one != iri}
-    near = [one for one, name in names.items() if name.lower() == local.lower()]
+    near = [one for one, name in names.items() if fold(name) == fold(local)]
     beside = {name: one for one, name in names.items() if one.removesuffix(name) == iri.removesuffix(local)}
-    near += [beside[name] for name in get_close_matches(local, beside, _NEAREST)]
+    near += [beside[name] for name in alike(local, beside, _NEAREST, _ALIKE)]
     shown = list(dict.fromkeys(map(pack.shorten, near)))[:_NEAREST]
     return f"use {' or '.join(shown)}" if shown else "use a name of the examples or of the schema"
 
@@ -446,7 +446,7 @@ class QuestionCheck:
         spans = sorted(self._spans(), key=lambda span: span[0] - span[1])
         schema, found = dict[str, str](), list[tuple[int, int, _Name]]()
         for iri, term in self._pack.schema.items():
-            schema |= {unaccented(label): iri if term.kind == "individual" else "" for label in term.labels.values()}
+            schema |= {fold(label): iri if term.kind == "individual" else "" for label in term.labels.values()}
         written, is_lower = dict[str, tuple[int, int, bool]](), self._text == self._text.lower()
         for span in spans:  # as in the question, or with capital letters
             text = self._text[span[0] : span[1]]
@@ -455,14 +455,12 @@ class QuestionCheck:
                 written[text[:1].upper() + text[1:]] = span
             elif is_lower and len(text.split()[0]) > _FEWEST_LETTERS:  # none of `the ...`
                 written[text.title()] = span
-        things: dict[str, str | None] = {
-            text: schema[unaccented(text)] for text in written if schema.get(unaccented(text))
-        }
+        things: dict[str, str | None] = {text: one for text in written if (one := schema.get(fold(text)))}
         if self._engine is not None:
             things |= things_called(self._engine, sorted(written, key=len), self._pack.languages, self._seconds)
         for text, (start, end, is_sure) in written.items():  # the longest ones first
             inside = any(one <= start and end <= two for one, two, _ in found)
-            if text in things and not inside and schema.get(unaccented(text)) != "":
+            if text in things and not inside and schema.get(fold(text)) != "":
                 found.append((start, end, _Name(self._text[start:end], things[text], is_sure)))
         return [name for _, _, name in found]
 

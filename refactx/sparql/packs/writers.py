@@ -67,7 +67,7 @@ from refactx.walks.language import FactSet
 
 if TYPE_CHECKING:
     from refactx.ask.prompt import Prompt
-    from refactx.engines.loading import EngineOptions
+    from refactx.models.options import EngineOptions
 
 _Value = TypeVar("_Value")
 MAX_NEW_TOKENS = 300
@@ -264,7 +264,7 @@ class ConstrainedWriter:
         if not text:
             return replace(written, reason=f"{NO_QUERY} of at most {MAX_NEW_TOKENS} tokens")
         try:
-            labelled = with_iris(text, self._facts, likeliest=True)
+            labelled = with_iris(text, self._facts)
         except (LabelError, QueryRefusedError, SparqlSyntaxError) as error:
             return replace(written, reason=str(error))
         return replace(written, sparql=labelled.sparql, choices=self._choices(labelled))
@@ -497,7 +497,7 @@ def open_writers(
     if url is not None:
         server = model_at(model, url)
         return {name: make_writer(name, index, model=server, prompt=prompt, tau=tau) for name in names}
-    from refactx.engines.loading import load_language_model
+    from refactx.engines.language_models import load_language_model
 
     loaded = load_language_model(model, index if set(names) & set(STEERED) else None, machine)
     free: TextModel | None = ChatModel(loaded) if set(names) - {"from-walk", "constrained"} else None

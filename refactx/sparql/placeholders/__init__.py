@@ -2,7 +2,7 @@
 
 * `to_pgmr` makes training data, `read_pgmr` reads what a model writes (PGMR, arXiv:2502.13369); a `Resolver` finds ids.
 * `open_memory` opens the `Memory` of an index: stored with embeddings (`VectorMemory`), or its names alone (`NameMemory`).
-* `build_memory` makes a stored one, or lets it follow its index, with an `Encoder` (`load_encoder`).
+* `build_memory` makes a stored one, or lets it follow its index, with a `refactx.ranking.Encoder`.
 * `MemoryResolver` finds the ids of a query's mentions, or refuses it, with what is known of facts (`FactFeasibility`).
 """
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from refactx.sparql.placeholders.entry import Memory, MemoryEntry, MentionChoice, Refused, ResolvedMentions
     from refactx.sparql.placeholders.index_names import IndexNames, IndexResolver
     from refactx.sparql.placeholders.name_memory import NameMemory
-    from refactx.sparql.placeholders.opening import load_encoder, open_memory
+    from refactx.sparql.placeholders.opening import open_memory
     from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver
     from refactx.sparql.placeholders.text import (
         MentionNames,
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 __all__ = ["FactFeasibility", "IndexNames", "IndexResolver", "Memory", "MemoryEntry", "MemoryResolver"]
 __all__ += ["MentionChoice", "MentionNames", "MentionsRefusedError", "NameMemory", "PgmrQuery", "Placeholder"]
 __all__ += ["Refusal", "Refused", "ResolvedMentions", "Resolver", "Style", "VectorMemory", "build_memory"]
-__all__ += ["from_pgmr", "load_encoder", "open_memory", "read_pgmr", "to_pgmr"]
+__all__ += ["from_pgmr", "open_memory", "read_pgmr", "to_pgmr"]
 __getattr__ = lazy_exports(
     __name__,
     {
         "entry": "MentionChoice MemoryEntry Memory Refused ResolvedMentions",
         "index_names": "IndexNames IndexResolver",
         "name_memory": "NameMemory",
-        "opening": "load_encoder open_memory",
+        "opening": "open_memory",
         "resolver": "FactFeasibility MemoryResolver",
         "text": "MentionNames PgmrQuery Placeholder Refusal MentionsRefusedError Resolver Style from_pgmr read_pgmr to_pgmr",
         "vector_memory": "VectorMemory build_memory",

@@ -5,9 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, clean_part
 from refactx.index.index import Index
 from refactx.index.names import Named
@@ -71,7 +68,7 @@ class Memory(Protocol):
         ...
 
     def exact(self, mentions: Sequence[Placeholder]) -> Sequence[Sequence[MemoryEntry]]:
-        """Return the entries of each mention's kind that have its label, without regard to case."""
+        """Return the entries of each mention's kind that have its label, in any spelling, those with most facts first."""
         ...
 
     def nearest(self, mentions: Sequence[Placeholder], count: int) -> Sequence[Sequence[Near]]:
@@ -81,25 +78,6 @@ class Memory(Protocol):
 
     def similarities(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> Sequence[float]:
         """Return how similar entries are to a mention, by labels and descriptions."""
-        ...
-
-
-class Encoder(Protocol):
-    """A model that encodes texts as embeddings, of which similar texts have similar ones.
-
-    `name`: what the user calls it; `width`: the numbers of an embedding; `fingerprint`: a text that is equal only for
-    encoders with the same embeddings.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def width(self) -> int: ...
-    @property
-    def fingerprint(self) -> str: ...
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the embeddings of n texts, float32[n, width], each of length 1."""
         ...
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from refactx.index.index import Index
 from refactx.lazy import require
+from refactx.linking.linker import COMPARED
 from refactx.sparql.placeholders.entry import (
     LETTERS,
     Match,
@@ -28,6 +29,48 @@ _LABELS = 100
 """The labels that are compared by their descriptions too."""
 
 
+class LinkedEntries:
+    """What mentions mean in an open index as its linker finds them: by aliases, in any spelling, by ids."""
+
+    def __init__(self, index: Index) -> None:
+        self._index, self._linker, self._descriptions = index, TreeFacts(index).linker, IndexNames(index)
+
+    def of(self, mention: Placeholder, own: Sequence[MemoryEntry]) -> list[MemoryEntry]:
+        """Return the entries of a mention, its `own` and others, those with most facts first."""
+        found = [*own, *self._others(mention, own)]
+        ids = list(dict.fromkeys(one.id for one in found))
+        if len(ids) < 2:
+            return found
+        names = self._index.names_of(ids[:COMPARED])
+        facts = {id_: self._linker.count(name) for id_, name in names.items()}
+        return sorted(found, key=lambda one: -facts.get(one.id, 0))
+
+    def _others(self, mention: Placeholder, own: Sequence[MemoryEntry]) -> list[MemoryEntry]:
+        """Return the entries beside its own that have a mention's label as an alias, or else in another spelling or as
+        their id."""
+        label = mention.label
+        if mention.kind == "relation":
+            names = [] if own else self._linker.predicates_called(label)
+        else:
+            names = self._linker.aliased(label) or self._linker.namesakes(label)
+        ids = {name: named for name, named in self._index.ids_of(names).items() if named.object_kind != "inverse"}
+        ids = {name: named for name, named in ids.items() if all(named.id != one.id for one in own)}
+        entries = [entry_of(name, ids[name].id, kind_of(ids[name])) for name in names if name in ids]
+        spelt = own[0].label if own else label  # which the resolver compares with the mention's
+        return [replace(one, label=spelt, is_alias=True) for one in self.described(entries) if one.kind == mention.kind]
+
+    def described(self, entries: Sequence[MemoryEntry]) -> list[MemoryEntry]:
+        """Return entries with the descriptions that facts have, where names have none."""
+        bare = [one.id for one in entries if not one.description]
+        known = self._descriptions.mentions(bare) if bare else {}
+        return [
+            replace(one, description=known[one.id].description or "")
+            if not one.description and one.id in known and known[one.id].description != one.id
+            else one
+            for one in entries
+        ]
+
+
 class NameMemory:
     """The names of an open index as a `Memory`. Safe to share between threads.
 
@@ -38,7 +81,7 @@ class NameMemory:
 
     def __init__(self, index: Index) -> None:
         require("rapidfuzz", "sparql")
-        self._index, self._facts, self._descriptions = index, TreeFacts(index), IndexNames(index)
+        self._index, self._linked = index, LinkedEntries(index)
         self._reading = threading.Lock()
         self._tables: tuple[int, ...] | None = None
         self._known = _NameTables()
@@ -55,8 +98,8 @@ class NameMemory:
         for mention in mentions:
             some = [one for key in label_keys(mention) for one in names.by_label.get(fold(key), ())]
             some = [one for one in dict.fromkeys(some) if one.kind == mention.kind]
-            own = [one for one in self._described(some) if has_label(one, mention)]
-            found.append([*own, *self._others(mention, own)])
+            own = [one for one in self._linked.described(some) if has_label(one, mention)]
+            found.append(self._linked.of(mention, own))
         return found
 
     def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
@@ -71,7 +114,7 @@ class NameMemory:
         from rapidfuzz.fuzz import token_sort_ratio
 
         text = fold(mention_text(mention))
-        return [token_sort_ratio(text, fold(one.text)) / 100 for one in self._described(entries)]
+        return [token_sort_ratio(text, fold(one.text)) / 100 for one in self._linked.described(entries)]
 
     def _nearest(self, mention: Placeholder, count: int) -> list[Near]:
         from rapidfuzz import fuzz, process
@@ -84,34 +127,10 @@ class NameMemory:
             limit=max(_LABELS, count),
             score_cutoff=100 * LEAST,
         )
-        described = self._described([entries[at] for _, _, at in close])
+        described = self._linked.described([entries[at] for _, _, at in close])
         likeness = self.similarities(mention, described)
         order = sorted(range(len(close)), key=lambda at: (-close[at][1], -likeness[at], described[at].id))
         return [Near(described[at], close[at][1] / 100) for at in order[:count]]
-
-    def _others(self, mention: Placeholder, own: Sequence[MemoryEntry]) -> list[MemoryEntry]:
-        """Return the entries beside its own that have a mention's label as an alias, or else in another spelling."""
-        linker, label = self._facts.linker, mention.label
-        if mention.kind == "relation":
-            names = [] if own else linker.predicates_called(label)
-        else:
-            names = linker.aliased(label) or linker.namesakes(label)
-        ids = {name: named for name, named in self._index.ids_of(names).items() if named.object_kind != "inverse"}
-        ids = {name: named for name, named in ids.items() if all(named.id != one.id for one in own)}
-        entries = [entry_of(name, ids[name].id, kind_of(ids[name])) for name in names if name in ids]
-        spelt = own[0].label if own else label  # which the resolver compares with the mention's
-        return [replace(one, label=spelt, is_alias=True) for one in self._described(entries)]
-
-    def _described(self, entries: Sequence[MemoryEntry]) -> list[MemoryEntry]:
-        """Return entries with the descriptions that facts have, where names have none."""
-        bare = [one.id for one in entries if not one.description]
-        known = self._descriptions.mentions(bare) if bare else {}
-        return [
-            replace(one, description=known[one.id].description or "")
-            if not one.description and one.id in known and known[one.id].description != one.id
-            else one
-            for one in entries
-        ]
 
     def _names(self) -> "_NameTables":
         with self._reading:

@@ -326,11 +326,12 @@ class MemoryResolver:
             entries = [one for one in entries if mention.label in (one.label, one.text)] or entries
         described = [one for one in entries if is_described(one, mention)]
         by_id: dict[str, MemoryEntry] = {}
-        for one in sorted(described or entries, key=lambda one: one.is_alias):
-            by_id.setdefault(one.id, one)
+        for one in described or entries:
+            if one.id not in by_id or not one.is_alias:
+                by_id[one.id] = one
         chosen = list(by_id.values())[:NAMESAKES]
         likeness = [1.0] * len(chosen)
-        if len(chosen) > 1 or (mention.description and not described):
+        if mention.description and (len(chosen) > 1 or not described):
             likeness = [min(one, 1.0) for one in self._memory.similarities(mention, chosen)]
         options = []
         for one, alike in zip(chosen, likeness, strict=True):

@@ -37,9 +37,9 @@ from refactx.postgres.memory import (
     update_entries,
 )
 from refactx.postgres.writing import make_schema
+from refactx.ranking.encoders import Encoder
 from refactx.sparql.placeholders.entry import (
     PAPER,
-    Encoder,
     Match,
     MemoryEntry,
     Near,
@@ -50,6 +50,7 @@ from refactx.sparql.placeholders.entry import (
     name_rows,
     part_rows,
 )
+from refactx.sparql.placeholders.name_memory import LinkedEntries
 from refactx.sparql.placeholders.text import Kind, Placeholder
 
 BATCH = 1024
@@ -179,6 +180,7 @@ class VectorMemory:
     def __init__(self, index: Index, record: MemoryRecord, encoder: Encoder) -> None:
         check_encoder(record, encoder)
         self._index, self._database, self.record, self._encoder = index, index.database, record, encoder
+        self._linked = LinkedEntries(index)
         self._vectors = index.database.retry(find_pgvector, record.index)
 
     @property
@@ -187,13 +189,14 @@ class VectorMemory:
         return PAPER
 
     def exact(self, mentions: Sequence[Placeholder]) -> list[list[MemoryEntry]]:
-        """Return the entries of each mention's kind that have its label, with one query."""
+        """Return the entries of each mention's kind that have its label, with one query; then those that the linker finds."""
         hashes = {folded_hash(key) for mention in mentions for key in label_keys(mention)}
         rows = self._database.retry(
             lambda connection: find_labels(connection, self.record, sorted(hashes)), self.record.index
         )
         entries = [one for one in self._entries(rows) if one.id]
-        return [[one for one in entries if has_label(one, mention)] for mention in mentions]
+        own = ([one for one in entries if has_label(one, mention)] for mention in mentions)
+        return [self._linked.of(mention, some) for mention, some in zip(mentions, own, strict=True)]
 
     def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
         """Return the entries of each mention's kind that are most similar to it, with one query for each kind."""

@@ -20,6 +20,7 @@ from refactx.decoding.states import Free
 from refactx.engines.engine import Feed
 from refactx.engines.llamacpp.engine import LlamaCppEngine
 from refactx.engines.llamacpp.model import LlamaCppLanguageModel, load_gguf
+from refactx.models.options import EngineOptions
 
 PATH = Path(__file__).parents[3] / "docs" / "reference" / "architectures.md"
 KINDS = {"llama": "llama", "gemma2": "sliding windows", "mamba": "recurrent", "lfm2": "hybrid"}
@@ -65,7 +66,7 @@ def test_the_page_says_what_a_gguf_file_can_do(
 ) -> None:
     index = LinkedIndex(tiny_fact_tokenizer(), GRAPH)
     path = write_tiny_gguf(tmp_path / "tiny.gguf", architecture=architecture, template=EVERY_MESSAGE)
-    model = load_gguf(path, index, context=4096, threads=1)
+    model = load_gguf(path, index, EngineOptions(context=4096, threads=1))
     assert model.engine is not None
     with caplog.at_level(logging.WARNING, "refactx"):
         alone, together = answers(model, index, 1), answers(model, index, 2)

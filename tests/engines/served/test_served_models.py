@@ -19,11 +19,12 @@ from support.tiny_model import tiny_fact_tokenizer, tiny_model
 
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import Generation, Prompt
-from refactx.engines.loading import ChatOnlyError, EngineOptions, ServerOptions, load_language_model
+from refactx.engines.language_models import ChatOnlyError, load_language_model
 from refactx.engines.served.connection import Connection
 from refactx.engines.served.model import ServedModel, load_served
 from refactx.engines.served.servers import find_server
 from refactx.errors import InputError, ModelError, ModelServerError, RefactxError, TokenizerMismatchError
+from refactx.models.options import EngineOptions, ServerOptions
 
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 PROMPT = Prompt(system="Be true.")

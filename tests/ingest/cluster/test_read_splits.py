@@ -17,7 +17,7 @@ from refactx.ingest.cluster.reading import ClusterFile, parse_splits, whole_acco
 from refactx.ingest.cluster.session import versions_here
 from refactx.ingest.parsers.formats import LineAccount, open_sources, read_sources
 from refactx.ingest.parsers.parsed import SCHEMAS
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.sources import Source, inputs_of
 
 Rows = list[tuple[object, ...]]

@@ -11,7 +11,7 @@ from support.ingest.living_index import LivingIndex, linked
 
 from refactx.errors import CorruptIndexError
 from refactx.index.verify import verify
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 
 INVERSE = Selection(inverse=True)
 FATHER: Line = ("claim", "Q1", "P22", "Q2")

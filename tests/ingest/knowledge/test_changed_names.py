@@ -13,7 +13,7 @@ from refactx.errors import CorruptIndexError
 from refactx.index.names import FIRST_KEY, Named
 from refactx.index.verify import verify
 from refactx.ingest import change
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.tree.codes import RowCodec
 
 

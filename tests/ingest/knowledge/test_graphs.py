@@ -18,7 +18,7 @@ from support.ingest.quiet import QUIET
 from refactx.errors import InputError
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.profile import PREFIXES, local_name, read_profile
-from refactx.ingest.selection import Selection, TableOptions, properties_of
+from refactx.ingest.source_options import Selection, TableOptions, properties_of
 
 Fact = tuple[str, str, str]
 EX = "http://example.org/acme#"

@@ -13,7 +13,7 @@ from refactx.english import inverse_of
 from refactx.errors import InputError
 from refactx.ingest.knowledge.inverse import read_inverse_names
 from refactx.ingest.profile import Profile
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 
 INVERSE = Selection(inverse=True)
 

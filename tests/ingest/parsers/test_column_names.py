@@ -16,7 +16,7 @@ from refactx.fact import is_written_part, written_part
 from refactx.index.names import is_written_id
 from refactx.ingest.databases import query_source
 from refactx.ingest.parsers.columns import table_form
-from refactx.ingest.selection import Selection, TableOptions
+from refactx.ingest.source_options import Selection, TableOptions
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ODD = "\x00\x01\t\n\r\x1f\x7f\x85\u200b\u200d\u202e\u2028\u2066\ufeff<>/:#%_|\u0301 "

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refactx.errors import InputError
 from refactx.ingest.parsers.columns import parse_table, table_form
 from refactx.ingest.parsers.tables import Comments
-from refactx.ingest.selection import Selection, TableOptions
+from refactx.ingest.source_options import Selection, TableOptions
 from refactx.ingest.sources import Source
 
 CELLS = st.text('ab#,;"\n ', max_size=6)

@@ -27,7 +27,7 @@ from refactx.index.names import LITERAL_KINDS
 from refactx.index.open import open_index
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.parsers.ntriples import parse_line
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 
 WORLDS = st.builds(World, st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 40))
 

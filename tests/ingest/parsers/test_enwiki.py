@@ -19,7 +19,7 @@ from refactx.errors import InputError
 from refactx.fact import clean_part
 from refactx.ingest.parsers.parsed import SHORT_DESCRIPTION, TITLE, Parsed
 from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props, read_rows
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.sources import Source
 from refactx.ingest.work import Resources, WorkDatabase, open_work_database
 

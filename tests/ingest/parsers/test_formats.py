@@ -16,7 +16,7 @@ from support.ingest.quiet import QUIET
 
 from refactx.errors import InputError
 from refactx.ingest.profile import Profile
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.sources import STANDARD_INPUT
 
 

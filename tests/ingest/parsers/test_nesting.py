@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from refactx.errors import InputError
 from refactx.ingest.parsers.formats import format_of, open_sources
 from refactx.ingest.parsers.nesting import MOST_NESTED, within_bounds
-from refactx.ingest.selection import Selection, TableOptions
+from refactx.ingest.source_options import Selection, TableOptions
 from refactx.ingest.sources import Format, Inputs, Source
 
 DEEP = MOST_NESTED + 100

@@ -14,7 +14,7 @@ from refactx.ingest.parsers.formats import format_of, published_quads
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, TITLE, Parsed
 from refactx.ingest.parsers.rdf import NO_IRI, parse_rdf
 from refactx.ingest.profile import Profile
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.sources import STANDARD_INPUT, BlockStream, Source
 
 PREFIXES = """\

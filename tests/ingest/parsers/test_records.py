@@ -17,7 +17,7 @@ from refactx.errors import InputError
 from refactx.fact import written_part
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.parsers.records import EntityRows
-from refactx.ingest.selection import Selection, TableOptions
+from refactx.ingest.source_options import Selection, TableOptions
 
 FEW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 CELLS = st.sampled_from(["", " ", "NA", "8", "008", "2014-05-11", "a|b", "a| |c", 'say "x"', "Köln, am Rhein", "x < y"])

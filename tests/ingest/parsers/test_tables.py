@@ -18,7 +18,7 @@ from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, written_part
 from refactx.ingest.parsers.columns import parse_table, table_form
 from refactx.ingest.parsers.parsed import NOT_UTF8, Parsed
-from refactx.ingest.selection import DEFAULT_SELECTION
+from refactx.ingest.source_options import DEFAULT_SELECTION
 from refactx.ingest.sources import Source
 
 HEADER = "subject,predicate,object\n"

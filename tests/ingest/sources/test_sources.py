@@ -23,7 +23,7 @@ from refactx.errors import InputError
 from refactx.ingest import sources
 from refactx.ingest.parsers.parsed import cast_rows
 from refactx.ingest.parsers.wikidata import parse_block
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.ingest.sources import STANDARD_INPUT, Source
 
 TEXT = "".join(f"<subject {number}> <is> <{number * 7919 % 5000}> .\n" for number in range(20_000)).encode()

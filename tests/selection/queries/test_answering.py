@@ -29,6 +29,8 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free
 from refactx.engines.engine import TreeReading
 from refactx.fact import verbalise
+from refactx.ranking.encoders import WordEncoder
+from refactx.ranking.ranker import Ranker
 from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.mentions import FoldedTokens, QueryWords
 from refactx.selection.query_answers import QueryAnswers, first_answer, try_answer
@@ -150,9 +152,9 @@ class TestAfterAFact:
         state = after(f"Fact:{verbalise(KUBRICK, 'spouse', 'Christiane (n)')} .\n")
         assert not INDEX.run(found.after_fact(state, TREES, fits=lambda more: False))
 
-    def test_words_of_the_question_count_for_the_list_too(self) -> None:
+    def test_the_meaning_of_the_question_counts_for_the_list_too(self) -> None:
         for question, is_written in ((self.QUESTION, True), ("Which films are by Stanley Kubrick?", False)):
-            text, _ = after_fact(question, Script(FILMS, 2.0), [self.FACT])
+            text, _ = after_fact(question, Script(FILMS, 2.0), [self.FACT], ranker=Ranker(WordEncoder()))
             assert bool(text) == is_written
 
     def test_a_list_that_the_question_narrows_becomes_a_query(self) -> None:
@@ -286,7 +288,8 @@ class TestWhatAnswersNothing:
 
     def answer(self, question: str, *facts: tuple[str, str, str]) -> str:
         index = WorldIndex(with_inverse(self.CLAIMS), self.PROPERTIES)  # type: ignore[arg-type]
-        found = answers(index, question, FakeScore(index.tokenizer, lambda line: -9.0))
+        score, ranker = FakeScore(index.tokenizer, lambda line: -9.0), Ranker(WordEncoder())
+        found = answers(index, question, score, ranker=ranker)
         text = "\n".join(f"Fact:{verbalise(*fact)} ." for fact in facts)
         state = index.machine.run(index.tokenizer.encode(f"{text}\n"), 0)
         assert isinstance(state, Free)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from refactx.ask.prompt import load_prompt
+from refactx.ask.prompt import LANGUAGES, load_prompt
 from refactx.errors import InputError
 from refactx.selection.mentions import QueryWords, numbers_of
 from refactx.walks.language import HEADS, OPERATORS
@@ -91,6 +91,43 @@ NUMBERS_OF = {
 }
 
 
+IN_LANGUAGES = {
+    "Wie viele Einwohner hat Berlin?": ("de", "count", "equals"),
+    "Wie oft gewann Ann den Preis?": ("de", "count", "equals"),
+    "Welche Berge liegen in Peru?": ("de", "list", "equals"),
+    "Was ist der höchste Berg in Peru?": ("de", "most", "equals"),
+    "Wer war der kleinste Präsident?": ("de", "least", "equals"),
+    "Welche Stadt hat die meisten Einwohner?": ("de", "most", "equals"),
+    "Ist Bern die Hauptstadt der Schweiz?": ("de", "ask", "equals"),
+    "Gibt es Berge in Peru, die höher als 6000 Meter sind?": ("de", "ask", "over"),
+    "Welche Filme erschienen vor 1990?": ("de", "list", "under"),
+    "Welche Filme erschienen nach 1990?": ("de", "list", "over"),
+    "Welche Städte haben zwischen 10 und 20 Bezirke?": ("de", "list", "over under"),
+    "Wer schrieb Dracula?": ("de", "list", "equals"),
+    "In welcher Zeitzone liegt Salt Lake City?": ("de", "list", "equals"),
+    "Combien d'habitants a Berlin ?": ("fr", "count", "equals"),
+    "Quelle est la plus haute montagne du Pérou ?": ("fr", "most", "equals"),
+    "Quel est le plus petit pays d'Afrique ?": ("fr", "least", "equals"),
+    "Est-ce que Berne est la capitale de la Suisse ?": ("fr", "ask", "equals"),
+    "Danny Boyle est-il né à Londres ?": ("fr", "ask", "equals"),
+    "Quand est-il né ?": ("fr", "list", "equals"),
+    "Qui est le premier ministre de la France ?": ("fr", "list", "equals"),
+    "Quels films sont sortis avant 1990 ?": ("fr", "list", "under"),
+    "Quelles villes ont plus de 5 ponts ?": ("fr", "list", "over"),
+    "¿Cuántos habitantes tiene Berlín?": ("es", "count", "equals"),
+    "¿Cuál es la montaña más alta del Perú?": ("es", "most", "equals"),
+    "¿Cuál es el país más pequeño de África?": ("es", "least", "equals"),
+    "¿Es Berna la capital de Suiza?": ("es", "ask", "equals"),
+    "¿Qué películas se estrenaron antes de 1990?": ("es", "list", "under"),
+    "¿Qué ciudades tienen más de 5 puentes?": ("es", "list", "over"),
+    "¿Quién escribió Drácula?": ("es", "list", "equals"),
+    "How many people live in Die, France?": ("en", "count", "equals"),
+    "Who directed Los hijos de la noche?": ("en", "list", "equals"),
+    "was Angela Merkel in Hamburg?": ("en", "ask", "equals"),
+    "Berlin": ("en", "list", "equals"),
+}
+
+
 @pytest.fixture(scope="module")
 def words() -> QueryWords:
     found = load_prompt().words
@@ -106,6 +143,29 @@ def test_heads(words: QueryWords, question: str) -> None:
 @pytest.mark.parametrize("question", OPERATORS_OF)
 def test_operators(words: QueryWords, question: str) -> None:
     assert words.operators_of(question) == OPERATORS_OF[question].split()
+
+
+@pytest.mark.parametrize("question", IN_LANGUAGES)
+def test_a_question_has_the_words_of_its_language(words: QueryWords, question: str) -> None:
+    found = words.of_question(question)
+    asked = found.language, " ".join(found.heads_of(question)), " ".join(found.operators_of(question))
+    assert asked == IN_LANGUAGES[question]
+    assert (found.class_of, found.subclass_of) == (words.class_of, words.subclass_of)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_words_of_all_languages_are_filled_in(words: QueryWords, language: str) -> None:
+    found = words.of_question("?", language)
+    assert found.language == language
+    assert found.heads.keys() == set(HEADS) - {"list"}
+    assert found.operators.keys() == words.operators.keys()
+    assert all((found.function, found.asking, found.either, found.yes, found.no, found.unknown))
+    assert words.of_question("Wer?", "xx") is words, "words of a language that is not known are the first one's"
+
+
+def test_words_of_a_prompt_are_for_all_questions() -> None:
+    own = QueryWords.of({"heads": {"count": ["how many"]}})
+    assert own.of_question("Wie viele Berge hat das Land?") is own
 
 
 @pytest.mark.parametrize("question", NUMBERS_OF)

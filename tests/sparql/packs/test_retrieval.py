@@ -16,16 +16,15 @@ from support.translate.word_encoder import WordEncoder
 
 from bench.packs.figures import gold_of, pattern_scores, retrieval_scores
 from refactx.errors import InputError
+from refactx.ranking.encoders import FEWEST, embeddings_of
 from refactx.sparql.packs.pack import Pack, PackExample, QuestionPattern, built_in_packs, load_pack
 from refactx.sparql.packs.retrieval import (
-    FEWEST,
     PatternDetector,
     QuestionIndex,
     RetrievalWeights,
     Retriever,
     compile_words,
     detect,
-    embeddings_of,
     pattern_similarity,
     quoted_terms,
     without_quoted,

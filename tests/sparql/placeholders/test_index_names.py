@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.ingest.graph_twin import Line, written
-from support.ingest.tiny import ingest_tiny
+from support.ingest.tiny import opened_tiny
 
 from refactx.index.index import Index
-from refactx.index.open import open_index
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.sparql.placeholders.index_names import IndexNames, IndexResolver, full_name, split_name
 from refactx.sparql.placeholders.text import MentionsRefusedError, Placeholder, Refusal, from_pgmr, to_pgmr
 
@@ -34,10 +33,8 @@ LINES += [("claim", "Q2", "P3", "Q1"), ("literal", "Q3", "P2", "7", "^^decimal")
 
 @pytest.fixture(scope="module")
 def index(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    path = tmp_path_factory.mktemp("names") / "graph.nt"
-    path.write_text("".join(written(line) + "\n" for line in LINES))
-    ingest_tiny(module_url, path, selection=Selection(inverse=True))
-    with open_index("default", module_url) as opened:
+    source = tmp_path_factory.mktemp("names") / "graph.nt"
+    with opened_tiny(module_url, source, map(written, LINES), selection=Selection(inverse=True)) as opened:
         yield opened
 
 

@@ -18,7 +18,7 @@ from support.ingest.living_index import LivingIndex
 from support.sparql.stores import triples_anew, triples_in
 
 from refactx.index.index import Index
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.sparql.store import StoreError, build_store, open_store, update_store
 
 ITEMS = {"Q1": "Ann", "Q2": "Ann", "Q3": "Bob", "Q4": "1984", "Q5": "Up (song)"}

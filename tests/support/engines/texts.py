@@ -11,8 +11,8 @@ from refactx.engines.scheduler import Job, Scheduler
 from refactx.engines.writer import Capabilities, Hooks, Row, TextWriter
 from refactx.selection.beams import BeamChooser, FactBeams
 from refactx.selection.channel import Channel
+from refactx.selection.chooser import ChannelChooser
 from refactx.selection.plain import PlainChooser
-from refactx.selection.ranker import ChannelChooser
 from refactx.selection.weights import Weights
 from support.channel_runs import EXAMPLES
 from support.tiny_model import FACTS, tiny_index

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from refactx.english import inverse_of
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, written_part
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
 
@@ -164,6 +164,8 @@ def expected(lines: Sequence[Line], selection: Selection) -> Expected:
     subjects = {claim[0] for claim in claims} | set(described) | {o for o, _, _ in inverted}
     aliases = [(e, text) for e, text, tag in of_kind["alias"] if _rank(tag, selection.languages) is not None]
     aliases += [(e, label[e]) for e in title if e in label]
+    labels = [(e, text, tag) for e, text, tag in of_kind["label"] if _rank(tag, selection.languages) is not None]
+    aliases += [(e, text) for e, text, _ in labels if text != label[e]]
     facts |= {
         (f"{text} (alias)", "alias of", names[e])
         for e, text in (aliases if selection.aliases else ())

@@ -12,7 +12,7 @@ from refactx.entity_ids import entity_number
 from refactx.fact import MAX_PART_CHARACTERS, clean_part
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase, join
 from refactx.ingest.parsers.formats import open_sources, read_sources, recognised
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.source_options import DEFAULT_SELECTION, Selection
 from refactx.ingest.sources import Source, inputs_of
 from refactx.ingest.work import DEFAULT_RESOURCES, Resources
 from support.ingest.quiet import QUIET
@@ -75,7 +75,7 @@ def facts_of(built: KnowledgeBase) -> set[Fact]:
     assert report.lines_read == report.kept + sum(report.dropped.values())
     assert list(report.dropped) == sorted(report.dropped)
     assert all(report.dropped.values())
-    files = ["facts.parquet", "hubs.parquet", "ids.parquet", "names.parquet", "units.parquet"]
+    files = ["facts.parquet", "hubs.parquet", "ids.parquet", "labels.parquet", "names.parquet", "units.parquet"]
     assert sorted(p.name for p in built.folder.iterdir()) == files
     names = pq.read_table(built.folder / "names.parquet").to_pylist()
     assert {row["name"] for row in names} <= set(texts)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
-from refactx.ingest.selection import Selection, TableOptions
+from refactx.ingest.source_options import Selection, TableOptions
 from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
 

@@ -1,8 +1,12 @@
 """An index of a small file for the tiny tokenizer."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from refactx.index.index import Index
+from refactx.index.open import open_index
 from refactx.ingest import IngestResult, ingest
 from refactx.postgres.database import Database
 from support.ingest.quiet import QUIET
@@ -25,3 +29,12 @@ def ingest_tiny(url: str, source: Path, index: str = "default", **options: Any) 
         )
     finally:
         database.close()
+
+
+@contextmanager
+def opened_tiny(url: str, source: Path, lines: Iterable[str], **options: Any) -> Iterator[Index]:
+    """Write the lines of a file, ingest it and open the index. `options`: those of `ingest`."""
+    source.write_text("".join(f"{line}\n" for line in lines))
+    ingest_tiny(url, source, **options)
+    with open_index(db=url) as index:
+        yield index

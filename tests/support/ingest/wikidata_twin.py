@@ -8,9 +8,9 @@ import pyarrow as pa
 from refactx.fact import clean_part
 from refactx.ingest.parsers.ntriples import id_of_iri, triples_of
 from refactx.ingest.parsers.parsed import TITLE, Parsed, table_of
-from refactx.ingest.parsers.values import format_literal, language_rank, value_kind
+from refactx.ingest.parsers.values import format_literal, language_place, language_rank, value_kind
 from refactx.ingest.parsers.wikidata import LEFT_OUT, TERMS, kind_of, object_reason, other_reason, page_reason, title_of
-from refactx.ingest.selection import DEFAULT_SELECTION, Selection
+from refactx.ingest.source_options import DEFAULT_SELECTION, Selection
 
 
 def parse_exactly(block: bytes, first_line: int, selection: Selection = DEFAULT_SELECTION) -> Parsed:
@@ -53,6 +53,7 @@ class _Rows:
 
     def __init__(self, selection: Selection) -> None:
         self._wiki = selection.wikipedia
+        self._languages = selection.languages
         self._rank = cache(lambda language: language_rank(language, selection.languages))
         self._rows: dict[str, list[tuple[Any, ...]]] = {"claims": [], "terms": [], "redirects": [], "left_out": []}
 
@@ -85,7 +86,7 @@ class _Rows:
         text = clean_part(text)
         if not text:
             return "empty part"
-        self._rows["terms"].append((entity, kind, rank, text))
+        self._rows["terms"].append((entity, kind, rank, language_place(language, self._languages), text))
         return None
 
     def add_page(self, subject: str, kind: str, entity: str | None) -> str | None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import psycopg
 
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from refactx.postgres.database import Database
-from refactx.sparql.placeholders.entry import Encoder
+from refactx.ranking.encoders import Encoder
 from refactx.sparql.placeholders.vector_memory import BuildResult, build_memory
 from support.ingest.graph_twin import Line, written
 from support.ingest.living_index import LivingIndex

@@ -19,7 +19,14 @@ from support.tiny_model import tiny_fact_tokenizer
 
 PLAIN, CLASSES = QueryWords(), QueryWords(class_of="P112", subclass_of="P113")
 """Without classes, and with `p` to an entity's classes, `q` to wider ones."""
-EVERY = Weights(starts=99, keep_starts_within=math.inf, drop_queries_below=math.inf, extended=999, sampled_members=999)
+EVERY = Weights(
+    nearest_properties=99,
+    starts=99,
+    keep_starts_within=math.inf,
+    drop_queries_below=math.inf,
+    extended=999,
+    sampled_members=999,
+)
 """Nothing is left out."""
 
 

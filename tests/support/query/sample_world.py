@@ -1,10 +1,10 @@
 """A small world of films, countries and a family, with questions about it and the queries that they ask."""
 
 import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 from refactx.ask.prompt import load_prompt
+from refactx.ranking.ranker import Ranker
 from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.mentions import QueryWords
 from refactx.selection.query_answers import QueryAnswers
@@ -129,7 +129,7 @@ def answers(
     score: FakeScore,
     min_confidence: float = 4.0,
     values: int = 6,
-    aliases: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ranker: Ranker | None = None,
     earlier: Sequence[str] = (),
 ) -> QueryAnswers:
     channel = Channel(
@@ -139,9 +139,10 @@ def answers(
         text=question,
         earlier=earlier,
         marker="Answer:",
+        ranker=ranker,
         weights=Weights(facts_of_property=values, min_confidence=min_confidence),
     )
-    sources = QuerySources(facts=index.facts, words=words(), tokens=index.folded, aliases=aliases, end=END)
+    sources = QuerySources(facts=index.facts, words=words(), tokens=index.folded, end=END)
     return QueryAnswers(index.machine, channel, sources, score)
 
 

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from refactx.ingest.selection import Selection
+from refactx.ingest.source_options import Selection
 from support.ingest.graph_twin import Line, written
 from support.ingest.living_index import LivingIndex
 

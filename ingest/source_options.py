@@ -1,4 +1,4 @@
-"""The selection of an ingest: which facts of the sources it keeps, and which it adds."""
+"""The options of sources: which of their facts an ingest keeps, which it adds, and how tables are read."""
 
 import codecs
 import os
@@ -25,7 +25,7 @@ INVERSE_PROPERTY, INVERSE_LABEL = "P1696", "P7087"
 """The properties of a property that name its inverse: by another property, or by an item whose label is the name."""
 
 _PROPERTY = re.compile(r"P[1-9][0-9]{0,17}", re.ASCII)
-_LANGUAGE = re.compile(r"[a-z]{2,8}(?:-[a-z0-9]{1,8})*", re.ASCII)
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{1,8})*", re.ASCII)
 TABLES, _FACTS, _TITLES, _MACHINE = "Tables", "Which facts", "Names from Wikipedia", "Database and machine"
 
 
@@ -142,8 +142,8 @@ class Selection:
 
     `inverse`: add inverse facts, except for objects with more than `inverse_limit` subjects by one property.
     `inverse_names`: pairs of a property's id or name and the name of its inverse. `aliases`: add facts that lead from
-    the other names of an entity to the entity; None: as `inverse`, since both serve questions that do not name a
-    subject as its facts do.
+    the other names of an entity to the entity, its labels in further languages among them; None: with several languages,
+    and as `inverse`, since both serve questions that do not name a subject as its facts do.
 
     `profile`: how the graph names its things; None: that of Wikidata, or what its triples say. `graphs`: the IRIs of the
     named graphs that are read; empty: all. `base`: the IRI that relative ones begin with; None: the address of their file.
@@ -153,8 +153,8 @@ class Selection:
 
     Raises InputError for a value that cannot be used.
 
-    >>> Selection(languages=("de", "EN-gb")).languages
-    ('de', 'en-gb')
+    >>> Selection(languages=("de", "EN-gb")).languages, Selection(languages=("en", "mul")).aliases
+    (('de', 'en-gb'), False)
     """
 
     properties: frozenset[str] | None = None
@@ -184,7 +184,7 @@ class Selection:
             )
         object.__setattr__(self, "languages", tuple(language.lower() for language in self.languages))
         if self.aliases is None:
-            object.__setattr__(self, "aliases", self.inverse)
+            object.__setattr__(self, "aliases", self.inverse or self.has_languages)
         if self.properties is not None and not self.properties:
             raise InputError("--properties names no property: expected ids such as P31,P569; leave it out for all")
         for property_ in sorted(self.properties or ()):
@@ -204,6 +204,11 @@ class Selection:
             raise InputError(f"an inverse limit of {self.inverse_limit} leaves no inverse fact: expected 1 or more")
         if self.inverse_names and not self.inverse:
             raise InputError("names for inverse facts were given without asking for inverse facts: add --inverse")
+
+    @property
+    def has_languages(self) -> bool:
+        """Whether names are in several languages, `mul` and variants of one aside."""
+        return len({language.partition("-")[0] for language in self.languages} - {"mul"}) > 1
 
     @property
     def wikipedia(self) -> str:
@@ -272,7 +277,7 @@ class SourceOptions:
     languages: str = option(",".join(LANGUAGES), "Languages of names, best first.", metavar="LIST", group=_FACTS)
     keep_external_ids: bool = option(False, "Keep identifiers in other databases.", group=_FACTS)
     descriptions: bool = option(True, "<X> <description> <...>; default: on.", group=_FACTS)
-    aliases: bool | None = option(None, "<JFK (alias)> <alias of> <...>; default: as --inverse.", group=_FACTS)
+    aliases: bool | None = option(None, "<JFK (alias)> <alias of> <...>; default: --inverse.", group=_FACTS)
     inverse_names: Path | None = option(None, "Lines of P57<TAB>director of, or TOML.", metavar="FILE", group=_FACTS)
     inverse_limit: int = option(INVERSE_LIMIT, "At most N per object and property.", least=1, group=_FACTS)
     profile: str | None = option(

@@ -1,14 +1,16 @@
-"""The ranker: the best subject of a fact and the best property of it, by the channel.
+"""The choice of a fact: its best subject and the best property of that, by the channel.
 
-The candidates (`refactx.selection.candidates`) are the names that the model itself finds likely, and the properties that
-these subjects have in the tree. First the subjects are compared, then the properties of the best ones. Of subjects with the
-same name, which differ in the parenthesis after it, those with more facts are meant more often: the prior of a subject is
-its share of the facts. A few passes score all of them.
+The candidates (`refactx.selection.candidates`) are the names that the model itself finds likely, and the properties of
+these subjects in the tree that are nearest to the question in meaning, or likely after the text. First the subjects are
+compared, then the properties of the best ones. Of subjects with the same name, which differ in the parenthesis after it,
+those with more facts are meant more often: the prior of a subject is its share of the facts. A few passes score all of
+them.
 """
 
+import heapq
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,9 +21,16 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InFact, State
 from refactx.engines.engine import Choice, FactChooser, IdPath, ScoreReading, Steps, TreeReading
 from refactx.fact import DESCRIPTIONS
+from refactx.linking.names import bare_name
 from refactx.selection.answer_lines import AnswerLines
-from refactx.selection.candidates import CandidateSearch, PropertyCandidate, SubjectCandidate
-from refactx.selection.channel import Channel
+from refactx.selection.candidates import (
+    CandidateSearch,
+    PropertyCandidate,
+    SubjectCandidate,
+    properties_of,
+    property_name,
+)
+from refactx.selection.channel import Channel, ComparedProperty
 from refactx.selection.plain import PlainChooser, draft_tokens, end_of_fact
 from refactx.selection.query_answers import QueryAnswers
 from refactx.selection.scores import ScoredContinuations, fact_so_far, no_fact
@@ -53,7 +62,7 @@ class ScoredSubject:
     score: float = 0.0
 
 
-class Ranker:
+class FactChoice:
     """The choice of subjects and properties in one text. `queries`: those that may take the place of facts, if any."""
 
     def __init__(self, machine: Machine, channel: Channel, lines: AnswerLines, queries: QueryAnswers | None) -> None:
@@ -137,25 +146,41 @@ class Ranker:
             near = self._nearest(matching, scores[: len(matching)])
             matching, texts_so_far = [matching[n] for n in near], [texts_so_far[n] for n in near]
         subjects = [one.subject for one in matching]
-        properties = yield from search.properties(subjects)
-        found = [one for number in range(len(matching)) for one in self._worth_reading(properties, number)]
+        meanings = [self._meanings(one, search.exhausted) for one in subjects]
+        nearest = [heapq.nlargest(weights.nearest_properties, some, key=lambda ids: some[ids]) for some in meanings]
+        found = yield from search.properties(subjects, nearest)
+        found = [one for one in found if one.ids in meanings[one.subject]]
         if not found:
             return subjects[0].ids
-        in_words = (lambda name: 0.0) if self._queries is None else self._queries.in_words
-        words = np.array([in_words(self._name_of(one)) for one in found])
-        priors = np.array([weights.property_weight * one.own + matching[one.subject].score for one in found]) + words
+        of_meaning = np.array([meanings[one.subject][one.ids] for one in found])
+        priors = (
+            np.array([weights.property_weight * one.own + matching[one.subject].score for one in found]) + of_meaning
+        )
         texts = [(*texts_so_far[one.subject], *one.ids) for one in found]
         likely = yield from score.likelihoods(texts, trees, priors, weights.drop_below)
         objects = self._objects_of_best(subjects, found, likely, priors)
-        total, near = likely + priors, list(objects)
-        if len(near) > 1:
+        total, tied = likely + priors, list(objects)
+        if len(tied) > 1:
             longer = [(*texts[n], *ids) for n, ids in objects.items()]
-            total[near] = (likely[near] + (yield from score.likelihoods(longer, trees))) / 2 + priors[near]
-        best = max(near, key=lambda n: float(total[n]))
+            total[tied] = (likely[tied] + (yield from score.likelihoods(longer, trees))) / 2 + priors[tied]
+        best = max(tied, key=lambda n: float(total[n]))
         subject, ids = subjects[found[best].subject], found[best].ids
         if without:
             [of_no_fact] = yield from score.likelihoods(without, trees)
-            self._channel.evidence[(*subject.state.prefix, *ids)] = float(likely[best] + words[best] - of_no_fact)
+            compared = [
+                ComparedProperty(
+                    subject=self._subject_name(subjects[one.subject]),
+                    name=property_name(machine, one.ids),
+                    subject_score=matching[one.subject].score,
+                    own=one.own,
+                    meaning=float(of_meaning[n]),
+                    likelihood=float(likely[n]),
+                    gain=float(likely[n] - of_no_fact),
+                )
+                for n, one in enumerate(found)
+            ]
+            self._channel.compared.append([compared[n] for n in np.argsort(-total, kind="stable")])
+            self._channel.evidence[(*subject.state.prefix, *ids)] = float(likely[best] + of_meaning[best] - of_no_fact)
         return (*subject.ids, *ids)
 
     def _objects_of_best(
@@ -167,7 +192,8 @@ class Ranker:
     ) -> dict[int, IdPath]:
         """Return the numbers of the best property and of those in a tie with it, each with the ids of an object.
 
-        The prior of one whose only object is the subject, or its name, is lowered here: mostly that answers nothing.
+        The prior of one whose only object is the subject, or its name, is lowered here: mostly that answers nothing. So is that
+        of one with objects of another class than the question asks for.
         """
         machine, ends = self._machine, dict[int, State]()
         while True:
@@ -180,15 +206,29 @@ class Ranker:
                 ends[n], name = machine.follow(before, found[n].ids), _last_name(machine.text_of(before.prefix))
                 if len(found) > 1 and _only_object(machine, ends[n]) in (name, name.partition(b" (")[0]):
                     priors[n] -= self._weights.self_reference_penalty
+                if self._queries is not None and self._queries.is_of_other_class(
+                    name.decode("utf-8", "replace"), property_name(machine, found[n].ids)
+                ):
+                    priors[n] -= self._weights.other_class_penalty
 
-    def _worth_reading(self, found: Sequence[PropertyCandidate], subject: int) -> list[PropertyCandidate]:
-        """Return the properties of a subject that the question is read after. Descriptions are left out if there are others,
-        since they seldom answer a question, and so are unlikely properties that have no word in common with it."""
-        named = [(one, self._name_of(one)) for one in found if one.subject == subject]
-        named = [(one, name) for one, name in named if name not in DESCRIPTIONS] or named
-        least = max((one.own for one, _ in named), default=0.0) - self._weights.unrelated_gap
-        is_common = (lambda name: True) if self._queries is None else self._queries.has_word_of
-        return [one for one, name in named if one.own >= least or is_common(name)]
+    def _meanings(self, subject: SubjectCandidate, exhausted: Mapping[IdPath, int]) -> dict[IdPath, float]:
+        """Return what the meaning of the question says of the properties of a subject that have facts left, in nats, by their
+        ids. Descriptions are left out if there are others, since they seldom answer a question."""
+        machine, begun = self._machine, tuple(subject.state.prefix)
+        found = properties_of(machine, subject)
+        done = {path[len(begun) :] for path in exhausted if path[: len(begun)] == begun}
+        found = {ids: name for ids, name in found.items() if not any(one[: len(ids)] == ids for one in done)} or found
+        found = {ids: name for ids, name in found.items() if name not in DESCRIPTIONS} or found
+        name = self._subject_name(subject)
+        called = subject.alias or bare_name(name)
+        spans = [] if self._queries is None else self._queries.mentions.entities
+        texts = [self._channel.text[one.start : one.stop] for one in spans if one.name == name and one.is_named]
+        meanings = self._channel.meanings(list(found.values()), texts or [called])
+        return dict(zip(found, meanings.tolist(), strict=True))
+
+    def _subject_name(self, subject: SubjectCandidate) -> str:
+        text = self._machine.text_of(subject.state.prefix).decode("utf-8", "replace")
+        return text.partition(">")[0].strip().removeprefix("<")
 
     def _nearest(self, matching: Sequence[ScoredSubject], likely: NDArray[np.float64]) -> list[int]:
         """Return the numbers of the subjects whose properties are compared, the best first, given the question's likelihoods.
@@ -204,12 +244,6 @@ class Ranker:
         named = [n for n in order if matching[n].subject.is_named and scores[n] >= best - weights.keep_named_within]
         favourite = max((n for n in order if matching[n].subject.is_named), key=lambda n: own[n], default=None)
         return list(dict.fromkeys([*near, *named[:1], *(() if favourite is None else (favourite,))]))
-
-    def _name_of(self, found: PropertyCandidate) -> str:
-        """Return the name of a property."""
-        # `> <` may be one id.
-        name = self._machine.text_of(found.ids).partition(b">")[0].strip().removeprefix(b"<")
-        return name.decode("utf-8", "replace")
 
 
 def _last_name(text: bytes) -> bytes:
@@ -244,7 +278,7 @@ class ChannelChooser:
         self._machine, self._channel, self.examples = machine, channel, channel.examples
         self._queries = None if channel.queries is None else QueryAnswers(machine, channel, channel.queries)
         self._lines = AnswerLines(machine, channel)
-        self._ranker = Ranker(machine, channel, self._lines, self._queries)
+        self._facts = FactChoice(machine, channel, self._lines, self._queries)
         self._trees, self._has_begun = TreeReading.NONE, False
 
     def without_trees(self) -> FactChooser:
@@ -252,7 +286,7 @@ class ChannelChooser:
         return PlainChooser(self._machine)
 
     def decides(self, state: State) -> bool:
-        return self._ranker.decides(state)
+        return self._facts.decides(state)
 
     def choose(self, state: State, reading: ScoreReading) -> Steps[Choice]:
         has_begun, self._has_begun, self._trees = self._has_begun, True, reading.trees
@@ -266,7 +300,7 @@ class ChannelChooser:
         if not has_begun and isinstance(state, Free):
             return Choice(lines.first_line)
         if isinstance(state, InFact) and self.decides(state):
-            return (yield from self._ranker.choose(state, reading))
+            return (yield from self._facts.choose(state, reading))
         line = lines.next_line(state, reading.logits[0])
         if queries is not None and isinstance(state, Free) and lines.is_answer(line):
             line = queries.objects(state, lines.unknown_line if self._channel.unknown else ()) or line

@@ -7,7 +7,7 @@ import pytest
 from support.ingest.graph_twin import Line, build, facts_of, names_of
 
 from refactx.errors import InputError
-from refactx.ingest.selection import Selection, languages_of, properties_of
+from refactx.ingest.source_options import Selection, languages_of, properties_of
 
 LINES: list[Line] = [
     *(("label", f"Q{number}", name, "en") for number, name in enumerate(["Ann", "Bob", "Eve"], 1)),
@@ -64,7 +64,7 @@ CLAIMS = {(ANN, "likes", "Bob"), ("Eve", "likes", ANN), (ANN, "age", "7"), ("Zoe
             },
         ),
         (
-            Selection(languages=("de", "en"), limit=4),
+            Selection(languages=("de", "en"), aliases=False, limit=4),
             {
                 ("Anna (a person)", "likes", "Bob (eine Person)"),
                 ("Eve", "likes", "Anna (a person)"),

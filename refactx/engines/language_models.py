@@ -1,57 +1,21 @@
 """Language models by name, with the engine that runs them: Transformers, or llama.cpp for GGUF files."""
 
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError, ModelError
 from refactx.models import demo
-from refactx.models.loading import AUTO, DEMO, gguf_of, load_model, progress_log
-from refactx.options import option
+from refactx.models.loading import DEMO, gguf_of, load_model, progress_log
+from refactx.models.options import AUTO, EngineOptions
 
 if TYPE_CHECKING:
     from refactx.engines.served.model import ServedModel
 
-EngineName = Literal["auto", "transformers", "llamacpp"]
-ENGINES: tuple[str, ...] = get_args(EngineName)
-DTYPES = (AUTO, "float32", "bfloat16", "float16")
-
 
 class ChatOnlyError(ModelError):
     """A server whose model can only chat."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineOptions:
-    """How a model is run.
-
-    `engine`: `auto` is llama.cpp for a GGUF file if `refactx[llamacpp]` is installed, else Transformers. `adapter`: of
-    LoRA, for Transformers as `refactx.load_model` takes it, for llama.cpp a GGUF file. For Transformers: `device` and
-    `dtype`, as `refactx.load_model` takes them. For llama.cpp: how many layers are on the GPU
-    (`gpu_layers`; None: all), how many `threads` it takes (None: one a physical core), for how many ids its `context`
-    has room (None: for `texts` texts at once). `server`: one that has the model, which is then not loaded here.
-    """
-
-    engine: EngineName = option("auto", "transformers or llamacpp.", choices=ENGINES, metavar="ENGINE")
-    adapter: str | None = option(None, "Of LoRA: a folder, an id, a GGUF file.", metavar="PATH")
-    dtype: str = option(AUTO, "float32, bfloat16, float16.", choices=DTYPES, metavar="TYPE")
-    device: str = option(AUTO, "Such as cpu, cuda:1, balanced.", metavar="DEVICE")
-    gpu_layers: int | None = option(None, "llamacpp: N layers on the GPU; default: all.", least=0)
-    threads: int | None = option(None, "llamacpp: default: physical cores.", least=1)
-    context: int | None = option(None, "llamacpp: room for N tokens.", least=1024)
-    texts: int = 1
-    server: "ServerOptions | None" = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """A server that has the model. `model_url`: None if it is loaded here; `tokenizer`: a folder or Hugging Face id with
-    the chat template, for a server that does not apply its own."""
-
-    model_url: str | None = option(None, "A server has it: vLLM, llama.cpp.", metavar="URL")
-    tokenizer: str | None = option(None, "Its chat template, for SGLang.", metavar="MODEL")
 
 
 def load_language_model(name: str, index: Any = None, options: EngineOptions | None = None) -> LanguageModel:
@@ -77,15 +41,7 @@ def load_language_model(name: str, index: Any = None, options: EngineOptions | N
     if gguf is not None:
         from refactx.engines.llamacpp.model import load_gguf
 
-        return load_gguf(
-            gguf,
-            index,
-            adapter=options.adapter,
-            gpu_layers=options.gpu_layers,
-            threads=options.threads,
-            context=options.context,
-            texts=options.texts,
-        )
+        return load_gguf(gguf, index, options)
     _refuse(options, "transformers", "llamacpp", {"gpu_layers", "threads", "context"})
     from refactx.engines.transformers.processor import check_tokenizer
     from refactx.engines.transformers.rows import TransformersModel  # seconds
