@@ -232,13 +232,13 @@ def name_of_id(id_: str) -> str:
     """Return what the id of a thing that is no IRI is read as, in a list of edges or a graph of properties: without
     underscores and the signs of addresses, if it has no space; its capitals stay.
 
-    >>> [name_of_id(id_) for id_ in ("body_substance", "Old+Town", "Caf%C3%A9", "/c/en/body_part", "eBay", "a_b c", "_")]
-    ['body substance', 'Old Town', 'Café', 'body part', 'eBay', 'a_b c', '_']
+    >>> [name_of_id(id_) for id_ in ("body_substance", "Old+Town", "Caf%C3%A9", "/c/en/body_part", "/m/3", "a_b c", "_")]
+    ['body substance', 'Old Town', 'Café', 'body part', '/m/3', 'a_b c', '_']
     """
     if re.search(r"\s|://", id_):
         return id_
-    if re.match(r"/\w", id_):
-        return local_name(id_, of_thing=True)
+    if re.match(r"/\w", id_):  # `/m/02mjmr` has no word
+        return local_name(id_, of_thing=True) if re.search(r"/[^\W\d]+$", id_) else id_
     text = unquote(_PLUS.sub(" ", id_)) if _PERCENT.search(id_) else _PLUS.sub(" ", id_)
     return clean_part(text.replace("_", " ")) or id_
 

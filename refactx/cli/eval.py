@@ -175,8 +175,6 @@ def _answer_task(given: dict[str, Any]) -> "Task[Any]":
 
     _refuse(_POLICY_GROUP, "is of policies: give --sparql POLICY,... with it")
     language = given["language"]  # of the texts, and so of the questions
-    if click.get_current_context().get_parameter_source("answer_language") is not _TYPED:
-        given["answer_language"] = "index"  # in which gold answers are
     generation = common.generation_of(given)
     given["language"] = language
     engine = common.engine_options_of(given, given["batch_size"], generation.num_beams)

@@ -176,6 +176,10 @@ class AnswerTask(IndexTask):
     name = "answers"
     figures = FIGURES
 
+    def __post_init__(self) -> None:
+        if self.generation.answer_language is None:  # gold answers have the names of the index
+            self.generation = replace(self.generation, answer_language="index")
+
     def read(self) -> list[Question]:
         """Return the questions of the file that have gold answers."""
         return read_questions(self.questions, self.language)

@@ -59,7 +59,7 @@ def in_splits(
             tasks[number % 2].append(pa.RecordBatch.from_arrays(columns, ["file", "start", "value"]))
     places = {
         "claims": "abcxk",
-        "terms": "akrx",
+        "terms": "akrlx",
         "redirects": "ab",
         "left_out": "ax",
         "ready": "xyz",

@@ -35,6 +35,7 @@ def opener_of(url: str, folder: Path) -> Iterator[ServiceOpener]:
             options=options,
             prompt=str(prompt),
             weights=None,
+            ranker=None,
             taught=None,
             db=url,
             stack=stack,
