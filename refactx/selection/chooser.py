@@ -98,7 +98,10 @@ class FactChoice:
         chosen = yield from self._choose_path(state, search, reading.trees)
         yield from self._score.close()
         self._earlier = [(*begun, *path) for path in search.continuations.asked]
-        return Choice(chosen, (yield from search.continuations.keep(chosen[:-1])))
+        rest: Sequence[int] = ()
+        if self._queries is not None and not state.facts and chosen:
+            rest = self._queries.of_statements((*begun, *chosen), self._channel.confidence)
+        return Choice((*chosen, *rest), (yield from search.continuations.keep(chosen[:-1])))
 
     def _choose_path(self, state: InFact, search: CandidateSearch, trees: TreeReading) -> Steps[IdPath]:
         if b">" in self._machine.text_of(state.prefix):
@@ -224,6 +227,9 @@ class FactChoice:
         spans = [] if self._queries is None else self._queries.mentions.entities
         texts = [self._channel.text[one.start : one.stop] for one in spans if one.name == name and one.is_named]
         meanings = self._channel.meanings(list(found.values()), texts or [called])
+        if self._queries is not None:
+            gain = self._weights.named_value_gain
+            meanings += [gain * self._queries.names_value(name, predicate) for predicate in found.values()]
         return dict(zip(found, meanings.tolist(), strict=True))
 
     def _subject_name(self, subject: SubjectCandidate) -> str:

@@ -21,6 +21,7 @@ from refactx.english import plural
 from refactx.entity_ids import is_wikidata_property
 from refactx.linking.names import bare_name, unaccented
 from refactx.selection.candidates import NamedEntity, entities_of_name, walk_by_facts
+from refactx.selection.statements import StatementWords
 from refactx.walks.language import HEADS, OPERATORS, FactSet, Head, Operator
 
 _OF_LANGUAGE = ("asking", "either", "yes", "no", "unknown")
@@ -186,8 +187,8 @@ class QueryWords:
     meant; `function`: words that name nothing by themselves; `class_of`, `subclass_of`: the ids of properties that lead
     from an entity to its classes, and from a class to wider ones; of several, the first that the index has counts.
     `asking`: the words before the class that is asked for; `either`: that between things of which one is asked for; `yes`,
-    `no`, `unknown`: answers. `language`: its code, "" if these words are for all questions; `others`: those of further
-    languages, by code.
+    `no`, `unknown`: answers; `statements`: what asks for statements. `language`: its code, "" if these words are for all
+    questions; `others`: those of further languages, by code.
     """
 
     heads: Mapping[Head, Sequence[str]] = field(default_factory=dict)
@@ -201,6 +202,7 @@ class QueryWords:
     no: str = "no"
     unknown: str = ""
     language: str = ""
+    statements: StatementWords = field(default_factory=StatementWords)
     others: Mapping[str, "QueryWords"] = field(default_factory=dict)
 
     @classmethod
@@ -209,9 +211,13 @@ class QueryWords:
         known, texts = {"heads": HEADS, "operators": OPERATORS}, ("function", "class_of", "subclass_of", *_OF_LANGUAGE)
         if not isinstance(table, Mapping):
             raise ValueError("its `words` is not a table")
-        if unknown := table.keys() - {*known, *texts}:
-            raise ValueError(f"its [words] has {', '.join(sorted(unknown))}: use {', '.join((*known, *texts))}")
+        if unknown := table.keys() - {*known, *texts, "statements"}:
+            raise ValueError(
+                f"its [words] has {', '.join(sorted(unknown))}: use {', '.join((*known, *texts, 'statements'))}"
+            )
         fields = dict(table)
+        if "statements" in fields:
+            fields["statements"] = StatementWords.of(fields["statements"])
         for name in texts:
             if not isinstance(fields.get(name, ""), str):
                 raise ValueError(f"{name} of its [words] is not a text")

@@ -277,7 +277,7 @@ class QuerySearch:
         widest: Callable[[], Sequence[str]] = tuple,
         nearness: Callable[[Sequence[str], Sequence[str]], NDArray[np.float64]] | None = None,
     ) -> None:
-        self._facts, self._words, self._question, self.mentions = facts, words, question, mentions
+        self._facts, self.words, self.question, self.mentions = facts, words, question, mentions
         self._scores, self._weights, self._widest = scores, weights or Weights(), widest
         self.conditions = Conditions(facts, words, mentions, self._weights.sampled_members, question)
         self._nearness = nearness
@@ -286,15 +286,15 @@ class QuerySearch:
     def heads(self) -> list[Head]:
         """The heads that the question's words name, `list` if there is none: words of names ask for nothing, as those of
         the predicates `phone number` and `first name` of what the question is about."""
-        question = self._question
-        found = self._words.heads_of(question)
+        question = self.question
+        found = self.words.heads_of(question)
         if found == ["list"]:
             return found
         titles = [(one.start, one.stop) for one in self.mentions.entities if one.is_title(question)]
         about = [one.name for one in self.mentions.entities]
         about += [one for class_ in self.classes for one in self.conditions.members(self.conditions.base_of(class_))]
         names = {name for one in about for name in self._facts.predicates(one)} | self.mentions.predicates
-        return self._words.heads_of(question, [*titles, *name_spans(question, sorted(names - NEVER_QUERIED))])
+        return self.words.heads_of(question, [*titles, *name_spans(question, sorted(names - NEVER_QUERIED))])
 
     def candidates(self, head: Head) -> Steps[list[Candidate]]:
         """Return the candidates with a head, the likeliest first; none if the question names no start.
@@ -362,8 +362,8 @@ class QuerySearch:
     def asked_class(self) -> Mention | None:
         """The class of which the question asks which, what, how many or all; None without one."""
         for one in self.classes:
-            before = re.findall(r"\w+", self._question[: max(one.start, 0)].lower())
-            if before and before[-1] in self._words.asking:
+            before = re.findall(r"\w+", self.question[: max(one.start, 0)].lower())
+            if before and before[-1] in self.words.asking:
                 return one
         return None
 
@@ -408,7 +408,7 @@ class QuerySearch:
         """Return what the meaning of the question says of predicates of some starts, in nats."""
         if self._nearness is None:
             return [0.0] * len(names)
-        called = [self._question[one.start : one.stop] for one in starts if one.is_named]
+        called = [self.question[one.start : one.stop] for one in starts if one.is_named]
         found: list[float] = self._nearness(names, called).tolist()
         return found
 
@@ -463,7 +463,7 @@ class QuerySearch:
         found = [self.conditions.base_of(start, score) for start, score in zip(starts, scores, strict=True)]
         return sorted(found, key=lambda one: -one.score)
 
-    def _bases(self, head: Head) -> Steps[list[Base]]:
+    def bases(self, head: Head) -> Steps[list[Base]]:
         """Return pairs of a start and a predicate, the likeliest first."""
         weights, starts = self._weights, self.mentions.entities
         if not starts:
@@ -513,7 +513,7 @@ class QuerySearch:
 
     def _sets(self, head: Head) -> Steps[list[Candidate]]:
         found: list[Candidate] = []
-        bases = (yield from self._bases(head))[: self._weights.extended]
+        bases = (yield from self.bases(head))[: self._weights.extended]
         if self.conditions.reads_values:
             known = {(one.start.name, one.predicate.name) for one in bases}
             classes = yield from self._class_bases(head)
@@ -537,7 +537,7 @@ class QuerySearch:
 
     def _compared(self, base: Base, query: Query) -> list[UnscoredQuery]:
         """Return a query with filters by numbers of the question, which members have values over or under."""
-        operators = [one for one in self._words.operators_of(self._question) if one in ("over", "under")]
+        operators = [one for one in self.words.operators_of(self.question) if one in ("over", "under")]
         if not self.mentions.numbers or not operators or not (members := self.conditions.members(base)):
             return []
         ways: list[UnscoredQuery] = []
@@ -565,7 +565,7 @@ class QuerySearch:
             for number in self.mentions.numbers:
                 for predicate in named or predicates:
                     if self._is_near(near[predicate]) and self._compares(start.name, predicate, number):
-                        for operator in self._words.operators_of(self._question):
+                        for operator in self.words.operators_of(self.question):
                             query = Query(
                                 "ask", start.name, (), (WalkFilter((Hop(predicate.name),), operator, number),)
                             )
@@ -642,7 +642,7 @@ class QuerySearch:
         other sets."""
         found = yield from self._class_bases(head)
         if not any(one.start.is_named for one in found):
-            found = sorted([*(yield from self._bases(head)), *found], key=lambda one: -one.score)
+            found = sorted([*(yield from self.bases(head)), *found], key=lambda one: -one.score)
         return found[: self._weights.extended]
 
     def _sorted(self, head: Head, base: Base, condition: Condition | None) -> list[UnscoredQuery]:
@@ -675,7 +675,7 @@ class QuerySearch:
                 found.append(OrderBy(name))
             elif one.name in self.mentions.predicates or (
                 self.conditions.reads_values
-                and _COUNTS.search(self._question)  # the heaviest has a weight, however many it has of anything
+                and _COUNTS.search(self.question)  # the heaviest has a weight, however many it has of anything
                 and one.kind in ("entity", "mixed")
                 and max(self._facts.counts(members, one.name)) > 1
             ):

@@ -34,6 +34,7 @@ from refactx.selection.plain import PlainChooser
 from refactx.selection.queries import QuerySearch
 from refactx.selection.query_lines import Candidate, LineScores
 from refactx.selection.scores import QuestionScore
+from refactx.selection.statement_answers import StatementAnswers
 from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.decoding import QueryGrammar
 from refactx.walks.evaluate import DEFAULT_LIMITS
@@ -65,6 +66,10 @@ class QueryAnswers:
         heads = [head for head in search.heads if head != "list"]
         if not heads:
             return ()
+        whole = yield from self._statements(search).begin()
+        if whole:
+            yield from self._score.close()
+            return whole
         found: list[Candidate] = []
         for head in heads:
             found += yield from search.candidates(head)
@@ -117,6 +122,17 @@ class QueryAnswers:
             return ()
         newline = () if state.tail.endswith(b"\n") else tuple(machine.source.tokenizer.encode("\n"))
         return (*newline, *self._write(answered))
+
+    def of_statements(self, ids: Sequence[int], confidence: float | None) -> Sequence[int]:
+        """Return the ids of the rest of a text with statements (`StatementAnswers.after_property`)."""
+        return self._statements(self._search).after_property(ids, confidence)
+
+    def names_value(self, subject: str, predicate: str) -> bool:
+        """Return whether the question names an object of a subject and predicate or the value of a qualifier, of statements."""
+        return self.facts.has_statements and self._statements(self._search).names(subject, predicate)
+
+    def _statements(self, search: QuerySearch) -> StatementAnswers:
+        return StatementAnswers(self._machine, self.channel, self.facts, search, self.end)
 
     def objects(self, state: Free, unknown: Sequence[int] = ()) -> Sequence[int]:
         """Return the ids of an answer that lists the objects of the last facts, with their subject and property; to a

@@ -24,7 +24,7 @@ from refactx.tree.bulk import contained, read_ahead, surviving
 from refactx.tree.codes import offsets_of
 from refactx.tree.stored import StoredTree
 from refactx.tree.tree import Path
-from refactx.walks.language import Predicate, ValueKind
+from refactx.walks.language import Predicate, Statement, ValueKind
 
 Segments = Sequence[tuple[int, StoredTree]]
 FEW = 1024
@@ -200,6 +200,15 @@ class TreeFacts:
             for subject, prefix in zip(some, prefixes, strict=True):
                 for part in self._parts(prefix):
                     yield subject, self._units.text(part)
+
+    @property
+    def has_statements(self) -> bool:
+        """Whether some facts have qualifiers."""
+        return False
+
+    def statements(self, subject: str, predicate: str) -> list[Statement]:
+        """Return a subject's facts with a predicate as statements."""
+        return [Statement(value) for _, value in self.objects([subject], predicate)]
 
     def hold(self, facts: Sequence[tuple[str, str, str]]) -> list[bool]:
         """Return which facts (subject, predicate, object) exist."""

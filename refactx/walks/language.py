@@ -19,12 +19,12 @@ the index, as parts of facts. A literal is the text that facts have (`refactx.wa
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 from refactx.errors import InputError
-from refactx.fact import Link, written_part
+from refactx.fact import Link, unit, written_part
 
 Head = Literal["list", "count", "ask", "most", "least"]
 """What is asked: the members of the set, their number, whether there are any, or those that come last or first."""
@@ -282,6 +282,24 @@ class Predicate:
     also: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A fact's object with its qualifiers: pairs of a name and a value, in the order in which they are written."""
+
+    object: str
+    qualifiers: tuple[tuple[str, str], ...] = ()
+
+    def values(self, names: Container[str]) -> list[str]:
+        """Return the values of qualifiers with one of some names."""
+        return [value for name, value in self.qualifiers if name in names]
+
+    def text_after(self, subject: str, predicate: str) -> str:
+        """Return the text of the statement as a fact of a subject and predicate, without the terminator."""
+        return "".join(
+            unit(part) for part in (subject, predicate, self.object, *(one for pair in self.qualifiers for one in pair))
+        )
+
+
 class FactSet(Protocol):
     """Facts, by name. All methods raise as `refactx.Index.children` does."""
 
@@ -317,6 +335,16 @@ class FactSet(Protocol):
 
         They are read while they are taken, so a part of many is cheap. A hub's inverse facts are not among them.
         """
+        ...
+
+    @property
+    def has_statements(self) -> bool:
+        """Whether some facts have qualifiers."""
+        ...
+
+    def statements(self, subject: str, predicate: str) -> Sequence[Statement]:
+        """Return a subject's facts with a predicate as statements; those without qualifiers are left out if their object has
+        others."""
         ...
 
     def hold(self, facts: Sequence[tuple[str, str, str]]) -> Sequence[bool]:

@@ -1,0 +1,153 @@
+"""The statements of one text: which of a subject and property are written after it, and the answer that they give.
+
+Of a question that asks for statements (`refactx.selection.statements`) the rest of the text follows from its subject and
+property: the facts with their qualifiers, and the answer. Its number, or yes or no, is computed; the model has no part in it.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import combinations
+
+from refactx.decoding.machine import Machine
+from refactx.engines.engine import Steps
+from refactx.selection.channel import Channel
+from refactx.selection.mentions import Mention
+from refactx.selection.queries import Base, QuerySearch, predicates_of
+from refactx.selection.statements import StatementAnswer, StatementChoice, TimeNames
+from refactx.walks.language import FactSet, Predicate
+
+STARTS, ENDS, POINTS, ORDINALS = ("P580", "P571"), ("P582", "P576"), ("P585",), ("P1545",)
+"""The ids of qualifiers of Wikidata with times, and of the one that numbers statements."""
+NAMES = {
+    "starts": ("start", "start time", "start date", "from", "since", "begin", "begins", "valid from", "hired"),
+    "ends": ("end", "end time", "end date", "to", "until", "till", "valid to", "valid until", "left"),
+    "points": ("date", "year", "time", "when", "point in time", "on"),
+    "ordinals": ("number", "ordinal", "series ordinal", "rank"),
+}
+"""What such qualifiers are called in other graphs."""
+
+
+class StatementAnswers:
+    """The statements of one text. `search`: what the question names."""
+
+    def __init__(
+        self, machine: Machine, channel: Channel, facts: FactSet, search: QuerySearch, end: Sequence[int]
+    ) -> None:
+        self._machine, self._channel, self._facts, self._search, self._end = machine, channel, facts, search, end
+
+    def begin(self) -> Steps[Sequence[int]]:
+        """Return the ids of a whole text about the likeliest subject and property of which a number, yes or no, or the first
+        is asked for; empty if none has statements that answer."""
+        search, weights, source = self._search, self._channel.weights, self._machine.source
+        if search.heads == ["list"] or not self._facts.has_statements:
+            return ()
+        bases = yield from search.bases("ask" if "ask" in search.heads else "list")
+        bases = [*(yield from self._of_two()), *bases[: 2 * weights.extended]]
+        [without] = yield from search.likelihoods("")
+        for base in bases:
+            confidence = base.score - without
+            found = self._answer(base.start.name, base.predicate.name) if confidence >= weights.min_confidence else None
+            if found is not None and found.values:
+                text = self._text(base.start.name, base.predicate.name, found)
+                self._channel.evidence[()] = confidence
+                trigger = source.tokenizer.encode(source.trigger)
+                return (*trigger, *source.tokenizer.encode_after(source.trigger, text), *self._end)
+        return ()
+
+    def after_property(self, ids: Sequence[int], confidence: float | None) -> Sequence[int]:
+        """Return the ids of the rest of a text after the first fact up to its property, `ids`; empty if its facts follow as
+        others do. `confidence`: how much likelier the fact makes the question, in nats."""
+        least = self._channel.weights.min_confidence
+        if not self._facts.has_statements or (confidence is not None and self._channel.unknown and confidence < least):
+            return ()
+        parts = self._machine.text_of(ids).decode("utf-8", "replace").split(">")
+        if len(parts) != 3 or parts[2].strip():
+            return ()
+        subject, predicate = (part.strip().removeprefix("<") for part in parts[:2])
+        found = self._answer(subject, predicate)
+        if found is None:
+            return ()
+        source = self._machine.source
+        whole = source.tokenizer.encode_after(source.trigger, self._text(subject, predicate, found))
+        return (*whole[len(ids) :], *self._end) if list(whole[: len(ids)]) == list(ids) else ()
+
+    def names(self, subject: str, predicate: str) -> bool:
+        """Return whether the question names an object of a subject and predicate, or the value of a qualifier."""
+        named = self._choice(subject).named
+        statements = self._facts.statements(subject, predicate) if named and self._facts.has_statements else ()
+        return any(
+            value in named for one in statements for value in (one.object, *(value for _, value in one.qualifiers))
+        )
+
+    def _of_two(self) -> Steps[list[Base]]:
+        """Return the starts and predicates that lead to two things which the question names, the likeliest first."""
+        search, found = self._search, list[tuple[Mention, Predicate]]()
+        entities = search.mentions.entities
+        for start in entities:
+            others = [one for one in entities if one.is_apart(start)]
+            if any(first.is_apart(second) for first, second in combinations(others, 2)):
+                for predicate in predicates_of(self._facts, start.name):
+                    held = [
+                        one
+                        for one, holds in zip(
+                            others,
+                            self._facts.hold([(start.name, predicate.name, one.name) for one in others]),
+                            strict=True,
+                        )
+                        if holds
+                    ]
+                    if any(first.is_apart(second) for first, second in combinations(held, 2)):
+                        found.append((start, predicate))
+        scores = yield from search.likelihoods(*(f"list <{start.called}> <{one.name}>" for start, one in found))
+        bases = [Base(start, one, score) for (start, one), score in zip(found, scores, strict=True)]
+        return sorted(bases, key=lambda one: -one.score)
+
+    def _answer(self, subject: str, predicate: str) -> StatementAnswer | None:
+        statements = self._facts.statements(subject, predicate)
+        if not any(one.qualifiers for one in statements):
+            return None
+        found = self._choice(subject).answer(statements)
+        if found is None or found.values or statements:
+            return found
+        return None
+
+    def _choice(self, subject: str) -> StatementChoice:
+        search, words = self._search, self._search.words
+        own = [one for one in search.mentions.entities if one.name == subject]
+        others = [one for one in search.mentions.entities if all(map(one.is_apart, own))]
+        places = [search.question[one.start : one.stop] for one in (*own, *others) if one.is_named]
+
+        def nearness(names: Sequence[str]) -> list[float]:
+            return search.meanings(names, *own, *others)
+
+        return StatementChoice(
+            question=search.question,
+            words=words.statements,
+            names=self._times,
+            named=frozenset(one.name for one in others),
+            called=places,
+            heads=search.heads,
+            nearness=nearness,
+            yes=words.yes,
+            no=words.no,
+        )
+
+    @cached_property
+    def _times(self) -> TimeNames:
+        ids = {"starts": STARTS, "ends": ENDS, "points": POINTS, "ordinals": ORDINALS}
+        named = self._facts.names([id_ for some in ids.values() for id_ in some])
+        return TimeNames(
+            **{
+                kind: frozenset([*(named[id_] for id_ in some if id_ in named), *NAMES[kind]])
+                for kind, some in ids.items()
+            }
+        )
+
+    def _text(self, subject: str, predicate: str, found: StatementAnswer) -> str:
+        """Return the rest of a text after the trigger: facts, each once, and the answer."""
+        channel, source = self._channel, self._machine.source
+        shown = found.statements or self._facts.statements(subject, predicate)[:1]
+        lines = [one.text_after(subject, predicate) for one in shown[: max(1, channel.weights.facts_of_property)]]
+        facts = f"{source.terminator}\n{source.trigger}".join(dict.fromkeys(lines))
+        values = "; ".join(channel.in_language(found.values)) if found.values else channel.unknown
+        return f"{facts}{source.terminator}\n{channel.marker} {values}"
