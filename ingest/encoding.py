@@ -3,17 +3,18 @@
 Most of this work is repetition. Byte-level tokenizers start anew at a space, so that every distinct word is encoded
 once, with the space before it; parts are joined from words, and facts from units (` <Danny Boyle>`). The ids of a unit
 are never a prefix of another's (a unit ends with its only `>`), so facts sort like the triples of their units' ranks:
-three integers instead of thirty tokens.
+three integers instead of thirty tokens. What follows the object of a statement, its tail, is one unit more, and the last
+one: that the ids of one tail begin those of another changes nothing.
 
 A sample of the facts shows whether joined words are what the tokenizer makes of whole facts. If not (for tokenizers
 that look across white space), whole facts are encoded and sorted. Either way the ids are those that a model sees after
 the trigger.
 
-A fact is either three units (in `triples`, with `unit-tokens` and `unit-offsets`), or has all its tokens
-(`fact-tokens`, `fact-offsets`).
+A fact is either three units (in `triples`, with `unit-tokens` and `unit-offsets`), or four if there are statements (in
+`quads`; where there is no tail, the fourth has no ids), or has all its tokens (`fact-tokens`, `fact-offsets`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -33,15 +34,18 @@ from refactx.tree.bulk import contained
 from refactx.tree.codes import Offsets, offsets_of, ragged, select
 from refactx.tree.tree import Tokens
 
-TRIPLES, UNIT, FACT, CHOSEN = "triples", "unit", "fact", "chosen"
+TRIPLES, QUADS, UNIT, FACT, CHOSEN = "triples", "quads", "unit", "fact", "chosen"
 """The names of the files."""
 _WORDS_A_TEXT = 256
 SAMPLE = 2_000
 """The number of facts on which encoding by word is checked, which takes a twentieth of a second."""
 _BATCH = 1_000_000
 _PARTS = "JOIN units AS s ON s.unit = subject JOIN units AS p ON p.unit = predicate JOIN units AS o ON o.unit = object"
-_SAMPLED = f"""SELECT s.text, p.text, o.text
-FROM (SELECT * FROM facts USING SAMPLE reservoir({SAMPLE} ROWS) REPEATABLE (1)) AS sample {_PARTS}"""
+_OBJECT, _WITH_TAIL = "o.text", "o.text || coalesce('> <' || t.text, '')"
+_TAIL = "LEFT JOIN units AS t ON t.unit = tail"
+_SAMPLED = f"""SELECT s.text, p.text, {{last}}
+FROM (SELECT * FROM facts USING SAMPLE reservoir({SAMPLE} ROWS) REPEATABLE (1)) AS sample {_PARTS} {{tail}}"""
+_TEXTS = f"SELECT ' <' || s.text || '> <' || p.text || '> <' || {{last}} || '>' AS text FROM facts {_PARTS} {{tail}}"
 BATCH = 65_536
 """The facts that are looked up at a time."""
 
@@ -63,9 +67,9 @@ class EncodedFacts(SortedFacts, Protocol):
 
 
 class UnitFacts:
-    """Sorted facts as triples of units.
+    """Sorted facts as triples of units, or quads.
 
-    `triples`: int32[n, 3], ascending. `unit_tokens` (int32), `unit_offsets` (int64[units + 1]): the ids of the units.
+    `triples`: int32[n, 3] or int32[n, 4], ascending. `unit_tokens` (int32), `unit_offsets` (int64[units + 1]): the ids of the units.
     """
 
     def __init__(self, triples: NDArray[np.int32], unit_tokens: Tokens, unit_offsets: Offsets) -> None:
@@ -87,7 +91,7 @@ class UnitFacts:
         starts = self._offsets[units]
         lengths = self._offsets[units + 1] - starts
         tokens = self._tokens[ragged(starts, lengths)]
-        return tokens, offsets_of(lengths.reshape(-1, 3).sum(1))
+        return tokens, offsets_of(lengths.reshape(-1, self._triples.shape[1]).sum(1))
 
 
 class WholeFacts:
@@ -112,8 +116,9 @@ class WholeFacts:
 
 def open_encoded(work: Path) -> EncodedFacts:
     """Open the facts in a folder."""
-    if (work / TRIPLES).exists():
-        return UnitFacts(np.memmap(work / TRIPLES, np.int32, "r").reshape(-1, 3), *open_sequences(work, UNIT))
+    for name, width in ((TRIPLES, 3), (QUADS, 4)):
+        if (work / name).exists():
+            return UnitFacts(np.memmap(work / name, np.int32, "r").reshape(-1, width), *open_sequences(work, UNIT))
     return WholeFacts(*open_sequences(work, FACT))
 
 
@@ -290,10 +295,19 @@ def encode_facts(
     with open_work_database(work, resources, task="sort the facts", in_memory=False) as database:
         database.view_parquet("units", knowledge / "units.parquet")
         database.view_parquet("facts", knowledge / "facts.parquet")
-        sample = database.rows(_SAMPLED)
+        sample = database.rows(_SAMPLED.format(**_tails(has_tails=_has_tails(database))))
         if words_join(tokenizer, trigger, [(s, p, o) for s, p, o in sample]):
             return _encode_by_unit(database, tokenizer, work, advance)
         return _encode_whole(database, tokenizer, trigger, work, advance)
+
+
+def _has_tails(database: WorkDatabase) -> bool:
+    return any(column == "tail" for column, *_ in database.rows("DESCRIBE facts"))
+
+
+def _tails(*, has_tails: bool) -> dict[str, str]:
+    """Return what queries of whole texts have in their places."""
+    return {"last": _WITH_TAIL, "tail": _TAIL} if has_tails else {"last": _OBJECT, "tail": ""}
 
 
 def _encode_by_unit(database: WorkDatabase, tokenizer: FactTokenizer, work: Path, advance: Advance) -> UnitFacts:
@@ -303,7 +317,10 @@ def _encode_by_unit(database: WorkDatabase, tokenizer: FactTokenizer, work: Path
         keys, kept = encode_units(tokenizer, batch["text"])
         database.insert("encoded", pa.table({"unit": batch["unit"], "ids": keys}).filter(kept))
         advance("encode", len(batch), count)
-    ranks, rank = np.full(count, -1, np.int32), -1
+    has_tails = _has_tails(database)
+    if has_tails:
+        database.execute(f"INSERT INTO encoded VALUES ({count}, '')")  # comes first: a fact before those that it begins
+    ranks, rank = np.full(count + has_tails, -1, np.int32), -1
     writer = SequenceWriter(work, UNIT)
     for batch in database.batches("SELECT unit, ids FROM encoded ORDER BY ids", _BATCH):
         is_new = writer.write(batch["ids"])
@@ -311,30 +328,37 @@ def _encode_by_unit(database: WorkDatabase, tokenizer: FactTokenizer, work: Path
         rank += int(is_new.sum())
     database.execute("DROP TABLE encoded")
     tokens, offsets = writer.finish()
-    return UnitFacts(_sort_triples(database, tokenizer, ranks, work, advance), tokens, offsets)
+    units = ("subject", "predicate", "object", "tail") if has_tails else ("subject", "predicate", "object")
+    return UnitFacts(_sort_units(database, tokenizer, ranks, units, work, advance), tokens, offsets)
 
 
-def _sort_triples(
-    database: WorkDatabase, tokenizer: FactTokenizer, ranks: NDArray[np.int32], work: Path, advance: Advance
+def _sort_units(
+    database: WorkDatabase,
+    tokenizer: FactTokenizer,
+    ranks: NDArray[np.int32],
+    units: Sequence[str],
+    work: Path,
+    advance: Advance,
 ) -> NDArray[np.int32]:
     total, left = database.number("SELECT count(*) FROM facts"), 0
-    database.execute("CREATE TABLE triples (s INTEGER, p INTEGER, o INTEGER)")
-    for batch in database.batches("SELECT subject, predicate, object FROM facts", _BATCH):
-        rows = np.stack([ranks[batch[name].to_numpy()] for name in ("subject", "predicate", "object")])
+    columns, width = ", ".join(units), len(units)
+    database.execute(f"CREATE TABLE triples ({', '.join(f'{name} INTEGER' for name in units)})")
+    for batch in database.batches(f"SELECT {columns} FROM facts", _BATCH):
+        rows = np.stack([ranks[batch[name].to_numpy()] for name in units])
         rows = rows[:, rows.min(0) >= 0]
         left += rows.shape[1]
-        database.insert("triples", pa.table(dict(zip("spo", map(pa.array, rows), strict=True))))
+        database.insert("triples", pa.table(dict(zip(units, map(pa.array, rows), strict=True))))
         advance("sort", len(batch), 2 * total)
     check_any_left(tokenizer, left)
-    path, last = work / TRIPLES, np.full((1, 3), -1, np.int32)
+    path, last = work / (TRIPLES if width == 3 else QUADS), np.full((1, width), -1, np.int32)
     with path.open("wb") as out:
-        for batch in database.batches("SELECT s, p, o FROM triples ORDER BY s, p, o", _BATCH):
-            rows = np.concatenate([last, np.stack([batch[name].to_numpy() for name in "spo"], axis=1)])
+        for batch in database.batches(f"SELECT {columns} FROM triples ORDER BY {columns}", _BATCH):
+            rows = np.concatenate([last, np.stack([batch[name].to_numpy() for name in units], axis=1)])
             out.write(rows[1:][(rows[1:] != rows[:-1]).any(axis=1)].tobytes())
             last = rows[-1:]
             advance("sort", len(batch), 2 * total)
     database.execute("DROP TABLE triples")
-    return np.memmap(path, np.int32, "r").reshape(-1, 3)
+    return np.memmap(path, np.int32, "r").reshape(-1, width)
 
 
 def _encode_whole(
@@ -342,8 +366,7 @@ def _encode_whole(
 ) -> WholeFacts:
     total, left = database.number("SELECT count(*) FROM facts"), 0
     database.execute("CREATE TABLE encoded (ids BLOB)")
-    query = f"SELECT ' <' || s.text || '> <' || p.text || '> <' || o.text || '>' AS text FROM facts {_PARTS}"
-    for batch in database.batches(query, _BATCH):
+    for batch in database.batches(_TEXTS.format(**_tails(has_tails=_has_tails(database))), _BATCH):
         keys, kept = encode_whole(tokenizer, trigger, batch["text"])
         left += kept.true_count
         database.insert("encoded", pa.table({"ids": keys}).filter(kept))

@@ -20,8 +20,8 @@ MOST_PROPERTY_ALIASES = 100_000
 class Report:
     """The account of the sources of an ingest or a change.
 
-    `facts = claims + descriptions + derived` counts distinct facts; `derived` are inverse facts, and `aliases` of the
-    claims come from other names of entities (`refactx.ingest.knowledge.names`).
+    `facts = claims + descriptions + derived + statements` counts distinct facts; `derived` are inverse facts, `statements`
+    those with qualifiers, and `aliases` of the claims come from other names of entities (`refactx.ingest.knowledge.names`).
 
     `lines_read = kept + sum(dropped.values())`. `dropped` maps a reason to how many lines were left out for it, sorted
     by reason, without zeros. `malformed` has the first malformed lines as `file:line: what`. `cut` counts the names,
@@ -51,6 +51,7 @@ class Report:
     lines_read: int
     kept: int
     aliases: int = 0
+    statements: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     cut: int = 0
     malformed: tuple[str, ...] = ()
@@ -92,7 +93,7 @@ class Report:
             self,
             facts=facts,
             claims=claims,
-            descriptions=facts - self.derived - claims,
+            descriptions=facts - self.derived - self.statements - claims,
             kept=self.kept - changed,
             dropped=dict(sorted({**self.dropped, "text changed by the tokenizer": changed}.items())),
         )

@@ -11,6 +11,7 @@ from typing import Any
 from refactx.errors import InputError
 from refactx.fact import PAGE_FIELDS, counted, visible
 from refactx.ingest.profile import Profile
+from refactx.ingest.qualifiers import check_qualifiers, is_kept
 from refactx.options import option
 
 LANGUAGES = ("en", "mul")
@@ -145,6 +146,9 @@ class Selection:
     the other names of an entity to the entity, its labels in further languages among them; None: with several languages,
     and as `inverse`, since both serve questions that do not name a subject as its facts do.
 
+    `qualifiers`: those that facts have, as groups and ids (`refactx.ingest.qualifiers`); (): none, and facts are those of a
+    truthy dump; None: all but what is bookkeeping.
+
     `profile`: how the graph names its things; None: that of Wikidata, or what its triples say. `graphs`: the IRIs of the
     named graphs that are read; empty: all. `base`: the IRI that relative ones begin with; None: the address of their file.
     `link`: the address of a thing's page (`refactx.fact.page_of`); None:
@@ -166,6 +170,7 @@ class Selection:
     inverse_names: tuple[tuple[str, str], ...] = ()
     inverse_limit: int = INVERSE_LIMIT
     aliases: bool | None = None
+    qualifiers: tuple[str, ...] | None = None
     profile: Profile | None = None
     graphs: tuple[str, ...] = ()
     base: str | None = None
@@ -202,6 +207,8 @@ class Selection:
             raise InputError(f"a limit of {self.limit} subjects leaves no fact: expected 1 or more")
         if self.inverse_limit < 1:
             raise InputError(f"an inverse limit of {self.inverse_limit} leaves no inverse fact: expected 1 or more")
+        if self.qualifiers:
+            check_qualifiers(self.qualifiers)
         if self.inverse_names and not self.inverse:
             raise InputError("names for inverse facts were given without asking for inverse facts: add --inverse")
 
@@ -227,6 +234,10 @@ class Selection:
             or (self.inverse and property_ in (INVERSE_PROPERTY, INVERSE_LABEL))
         )
 
+    def keeps_qualifier(self, property_: str) -> bool:
+        """Return whether facts have the values of a qualifier."""
+        return is_kept(property_, self.qualifiers)
+
     def to_json(self) -> dict[str, Any]:
         """Return what the report of an ingest has: lists for sets and tuples, a mapping for `inverse_names`."""
         document = asdict(self)
@@ -235,6 +246,7 @@ class Selection:
                 self.properties, key=lambda one: (int(one[1:]) if is_property(one) else 0, one)
             )
         document["languages"] = list(self.languages)
+        document["qualifiers"] = None if self.qualifiers is None else list(self.qualifiers)
         document["inverse_names"] = dict(self.inverse_names)
         document["profile"] = None if self.profile is None else self.profile.to_json()
         document["graphs"] = list(self.graphs)
@@ -278,6 +290,9 @@ class SourceOptions:
     keep_external_ids: bool = option(False, "Keep identifiers in other databases.", group=_FACTS)
     descriptions: bool = option(True, "<X> <description> <...>; default: on.", group=_FACTS)
     aliases: bool | None = option(None, "<JFK (alias)> <alias of> <...>; default: --inverse.", group=_FACTS)
+    qualifiers: str | None = option(
+        None, "time, ordinal, of, role, other, ids; all; none.", metavar="LIST", group=_FACTS
+    )
     inverse_names: Path | None = option(None, "Lines of P57<TAB>director of, or TOML.", metavar="FILE", group=_FACTS)
     inverse_limit: int = option(INVERSE_LIMIT, "At most N per object and property.", least=1, group=_FACTS)
     profile: str | None = option(

@@ -29,6 +29,7 @@ from refactx.fact import counted
 
 Format = Literal[
     "N-Triples", "N-Quads", "ready-made facts", "Turtle", "TriG", "N3", "RDF/XML", "JSON-LD", "table", "JSON lines", "GraphML",
+    "Wikidata's JSON",
 ]  # fmt: skip
 SUFFIXES = (".gz", ".bz2", ".zst")
 CHUNK_BYTES = 1 << 20

@@ -28,6 +28,7 @@ from refactx.ingest import update as update_in
 from refactx.ingest.databases import database_tables, folder_tables, is_sqlite, query_source, rows_of
 from refactx.ingest.knowledge.inverse import read_inverse_names
 from refactx.ingest.profile import read_profile
+from refactx.ingest.qualifiers import qualifiers_of
 from refactx.ingest.source_options import TABLES, Selection, SourceOptions, TableOptions, languages_of, properties_of
 from refactx.ingest.sources import STANDARD_INPUT, BatchSource, BlockStream, Source
 from refactx.ingest.workbooks import is_workbook, workbook_tables
@@ -270,6 +271,7 @@ def wikipedia_dumps(page: Path | None, page_props: Path | None) -> tuple[Path, P
 def selection_of(**given: Any) -> Selection:
     """Return the selection that options describe. Raise InputError if a value or a file cannot be used."""
     properties, names, profile = given["properties"], given["inverse_names"], given["profile"]
+    qualifiers = given["qualifiers"]
     tables = {name: given.pop(name) for name, known in options_of(SourceOptions).items() if known.group == TABLES}
     if isinstance(names, Mapping):
         inverse_names = tuple(names.items())
@@ -281,6 +283,7 @@ def selection_of(**given: Any) -> Selection:
         else properties and frozenset(properties),
         "languages": languages_of(given["languages"]) if isinstance(given["languages"], str) else given["languages"],
         "inverse_names": inverse_names,
+        "qualifiers": qualifiers_of(qualifiers) if isinstance(qualifiers, str) else qualifiers,
         "profile": read_profile(str(profile)) if isinstance(profile, str | Path) else profile,
         "graphs": _several(given["graphs"]),
     }

@@ -1,7 +1,10 @@
 """The text form of a fact: ` <subject> <predicate> <object>`, and back.
 
-A part (subject, predicate or object) is one line of clean text without `<` or `>`, so that a fact always splits back
-into its three parts. The terminator (` .`) is not part of a fact's text inside the tree.
+A statement has qualifiers after its object, pairs of a name and a value: ` <start time> <1990>`. What stands before them is
+the plain fact.
+
+A part (subject, predicate, object, and so on) is one line of clean text without `<` or `>`, so that a fact always splits back
+into its parts. The terminator (` .`) is not part of a fact's text inside the tree.
 """
 
 import re
@@ -24,7 +27,11 @@ _STEERS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202
 """Characters that a terminal obeys, or that end a line, except line feed and tab."""
 _STEERING = re.compile(f"[{_STEERS}]")
 UNWRITTEN = re.compile(f"[\t\n{_STEERS}]")  # what neither a name nor an id has; its pattern is also one of RE2
-_FACT = re.compile(r"\s*<([^<>]+)>\s+<([^<>]+)>\s+<([^<>]+)>\s*\.?\s*")
+_FACT = re.compile(r"\s*<([^<>]+)>\s+<([^<>]+)>\s+<([^<>]+)>((?:\s+<[^<>]+>\s+<[^<>]+>)*)\s*\.?\s*")
+_QUALIFIER = re.compile(r"<([^<>]+)>\s+<([^<>]+)>")
+
+Qualifiers = tuple[tuple[str, str], ...]
+"""Pairs of a qualifier and its value, in their order."""
 
 DESCRIPTIONS = ("description", "short description")
 """The predicates of descriptions: they have no id, and no entity has such a name."""
@@ -84,17 +91,22 @@ def unit(part: str) -> str:
     return f" <{part}>"
 
 
-def verbalise(subject: str, predicate: str, object_: str) -> str:
-    """Return the text of a fact as the tree holds it: three units, without the terminator.
+def verbalise(subject: str, predicate: str, object_: str, qualifiers: Qualifiers = ()) -> str:
+    """Return the text of a fact as the tree holds it: three units and those of qualifiers, without the terminator.
 
     >>> verbalise("Danny Boyle", "date of birth", "1956-10-20")
     ' <Danny Boyle> <date of birth> <1956-10-20>'
+    >>> verbalise("Springfield", "mayor", "Ann Lee", (("start time", "1990"),))
+    ' <Springfield> <mayor> <Ann Lee> <start time> <1990>'
     """
-    return f" <{subject}> <{predicate}> <{object_}>"
+    more = "".join(f" <{name}> <{value}>" for name, value in qualifiers)
+    return f" <{subject}> <{predicate}> <{object_}>{more}"
 
 
 def split_fact(text: str) -> tuple[str, str, str] | None:
     """Return the three parts of a fact's text, with or without its terminator; None if it is not a fact.
+
+    Of a statement, these are the parts of the plain fact: `qualifiers_of` has the others.
 
     >>> split_fact("<Danny Boyle> <date of birth> <1956-10-20> .")
     ('Danny Boyle', 'date of birth', '1956-10-20')
@@ -105,12 +117,23 @@ def split_fact(text: str) -> tuple[str, str, str] | None:
     return (match[1].strip(), match[2].strip(), match[3].strip()) if match else None
 
 
+def qualifiers_of(text: str) -> Qualifiers:
+    """Return the qualifiers in a fact's text; none of a plain fact, and of what is no fact.
+
+    >>> qualifiers_of("<Springfield> <mayor> <Ann Lee> <start time> <1990> <end time> <1994> .")
+    (('start time', '1990'), ('end time', '1994'))
+    """
+    match = _FACT.fullmatch(text)
+    found = _QUALIFIER.findall(match[4]) if match and match[4] else ()
+    return tuple((name.strip(), value.strip()) for name, value in found)
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A fact that a model wrote.
 
     `text`: `<subject> <predicate> <object> .`; `token_span`: the half-open range `(start, stop)` of its positions in
-    the sequence of ids, from the first token after the trigger to the last of the terminator.
+    the sequence of ids, from the first token after the trigger to the last of the terminator; `qualifiers`: of a statement.
     """
 
     subject: str
@@ -118,6 +141,7 @@ class Fact:
     object: str
     text: str
     token_span: tuple[int, int]
+    qualifiers: Qualifiers = ()
 
 
 def visible(text: str) -> str:
@@ -221,9 +245,11 @@ class LinkedFact:
     """The parts of a fact with their ids; `object` is a plain string if it is a literal.
 
     `inverse`: the fact was made from the triple (object, predicate, subject); `predicate` has that property's id.
+    `qualifiers`: of a statement, with their values as `object` is.
     """
 
     subject: Link
     predicate: Link
     object: Link | str
     inverse: bool = False
+    qualifiers: tuple[tuple[Link, Link | str], ...] = ()

@@ -13,14 +13,14 @@ The tables, made from the staged ones (`refactx.ingest.parsers.parsed`) and thos
 * `units`: each distinct part with its number, in the order of the texts (not of the input)
 * `hubs_with_counts`: the rows of `hub_names` with the number of their facts (`refactx.postgres.catalogue`)
 * `facts`: distinct triples of units: claims, then descriptions and aliases that are no claim, then inverse facts that
-  are none of these
+  are none of these; and those of statements with their tails (`refactx.ingest.knowledge.statements`)
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, MAX_PART_CHARACTERS
-from refactx.ingest.knowledge import inverse
+from refactx.ingest.knowledge import inverse, statements
 from refactx.ingest.knowledge.inverse import InverseCounts, invert_claims
 from refactx.ingest.knowledge.names import (
     ADDS_NOTHING,
@@ -122,19 +122,21 @@ FROM redirected r LEFT JOIN redirected next ON r.target = next.entity
 _TO_NAMED = "SELECT r.* FROM redirected r SEMI JOIN named n ON r.target = n.entity"
 _STEPS_OF_REDIRECTS = 8
 _JUDGED = """
-SELECT c.subject, c.property, coalesce(r.target, c.object) AS object, cut(c.text, {limit}) AS text,
-    c.kind, length(c.text) > {limit} AS is_cut, CASE
+SELECT c.subject, c.property, coalesce(r.target, c.object) AS object, cut({text}, {limit}) AS text,
+    c.kind, length({text}) > {limit} AS is_cut, {more} CASE
     WHEN x.property IS NOT NULL THEN x.reason
     WHEN s.entity IS NULL THEN 'subject has no label'
     WHEN p.entity IS NULL THEN 'property has no label'
     WHEN c.object IS NOT NULL AND o.entity IS NULL THEN 'object has no label'
+    {reasons}
     END AS reason
-FROM claims c
+FROM {claims} c
 LEFT JOIN unwanted x ON c.property = x.property
 LEFT JOIN redirected r ON c.object = r.entity
 LEFT JOIN named s ON c.subject = s.entity
 LEFT JOIN named p ON c.property = p.entity
 LEFT JOIN named o ON coalesce(r.target, c.object) = o.entity
+{join}
 """
 _DESCRIBED = """
 SELECT entity, predicate, cut(text, {limit}) AS text, length(text) > {limit} AS is_cut
@@ -153,6 +155,7 @@ WHERE entity IN (
     UNION SELECT entity FROM described
     UNION SELECT predicate FROM inverse_claims
     UNION SELECT entity FROM aliased
+    {used}
 )
 """
 _PREDICATES = """
@@ -164,6 +167,7 @@ SELECT entity, CASE
 FROM (
     SELECT property AS entity, object, kind FROM judged WHERE reason IS NULL
     UNION ALL SELECT predicate, object, NULL FROM inverse_claims
+    {predicates}
 )
 GROUP BY entity
 """
@@ -179,6 +183,7 @@ SELECT DISTINCT text FROM (
     UNION ALL SELECT predicate FROM ready_inverse
     UNION ALL SELECT name FROM aliased
     UNION ALL SELECT '{alias_of}' FROM aliased
+    {units}
 )
 """
 _ENTITY_UNITS = "SELECT entity, unit FROM used JOIN units ON used.name = units.text"
@@ -237,7 +242,7 @@ UNION ALL SELECT subject, predicate, object FROM inverse_facts
 # By names: a ready-made fact, or one that is derived, counts like a claim.
 _HUBS = """
 SELECT h.object, h.predicate, h.inverse, count(*) AS subjects
-FROM facts f JOIN units o ON f.object = o.unit JOIN units p ON f.predicate = p.unit
+FROM plain_facts f JOIN units o ON f.object = o.unit JOIN units p ON f.predicate = p.unit
 JOIN hub_names h ON h.object = o.text AND h.predicate = p.text
 GROUP BY ALL
 """
@@ -247,13 +252,22 @@ SELECT entity FROM (SELECT subject AS entity FROM judged WHERE reason IS NULL UN
 ORDER BY is_property(entity), entity LIMIT {limit}
 """,
     "judged": """
-SELECT subject, property, object, text, kind, is_cut,
+SELECT subject, property, object, text, kind, is_cut, {more}
     CASE WHEN reason IS NULL AND w.entity IS NULL THEN '{beyond}' ELSE reason END AS reason
 FROM judged LEFT JOIN within w ON subject = w.entity
 """,
     "described": "SELECT d.* FROM described d SEMI JOIN within w ON d.entity = w.entity",
 }
 _CHOSEN_ROWS = {"judged": _JUDGED, "described": _DESCRIBED}
+_WITHOUT_STATEMENTS = {
+    **{"text": "c.text", "more": "", "reasons": "", "join": "", "claims": "claims"},
+    **dict.fromkeys(("used", "predicates", "units"), ""),
+}
+_WITH_STATEMENTS = {
+    **{"text": statements.TEXT, "more": "c.statement,", "reasons": statements.REASONS, "join": statements.JOIN},
+    **{"claims": "claims", "used": statements.USED, "predicates": statements.PREDICATES, "units": statements.UNITS},
+}
+"""What the queries have in their places, without and with statements that are given in full."""
 _IN_FACTS = {"used": _USED, "predicates": _PREDICATES}
 _FACTS_OF_KINDS = {
     "entity_units": _ENTITY_UNITS,
@@ -267,7 +281,13 @@ STEPS = 2 + inverse.STEPS + sum(map(len, (_CHOSEN_ROWS, _IN_FACTS, _FACTS_OF_KIN
 
 
 def account_for(
-    database: Tables, selection: Selection, inverted: InverseCounts, ready_dropped: int, is_graph: bool
+    database: Tables,
+    selection: Selection,
+    inverted: InverseCounts,
+    ready_dropped: int,
+    *,
+    is_graph: bool,
+    is_stated: bool,
 ) -> Report:
     """Return the account of all tables of `refactx.ingest.knowledge.joins`, without that of the lines of the sources.
 
@@ -277,8 +297,12 @@ def account_for(
     dropped = _counted(database, "SELECT reason, count(*) FROM judged WHERE reason IS NOT NULL GROUP BY reason")
     dropped[BEYOND] += ready_dropped
     claims = count("SELECT count(*) FROM claim_facts")
-    staged = count("SELECT count(*) FROM judged WHERE reason IS NULL") + count("SELECT count(*) FROM ready")
-    dropped["duplicate"] += staged - claims
+    kept_claims, stated = claims, 0
+    if is_stated:
+        kept_claims, stated = statements.account_for_statements(database, dropped, claims)
+    else:
+        staged = count("SELECT count(*) FROM judged WHERE reason IS NULL") + count("SELECT count(*) FROM ready")
+        dropped["duplicate"] += staged - claims
     kept_descriptions = _add_descriptions(database, selection, dropped)
     aliases, of_properties = _add_aliases(database, dropped), _property_aliases(database, selection, dropped)
     other_names = sum(map(len, of_properties.values()))
@@ -297,13 +321,14 @@ def account_for(
     by_rule = {rule: count(f"SELECT count(*) FROM used WHERE {condition}") for rule, condition in _RULES.items()}
     descriptions = count("SELECT count(*) FROM description_facts")
     return Report(
-        facts=claims + aliases + descriptions + derived,
+        facts=claims + aliases + descriptions + derived + stated,
         claims=claims + aliases,
         descriptions=descriptions,
         derived=derived,
         aliases=aliases,
         lines_read=0,
-        kept=claims + kept_descriptions + aliases + other_names + names,
+        statements=stated,
+        kept=kept_claims + kept_descriptions + aliases + other_names + names,
         dropped=dropped,
         cut=cut,
         entities=count("SELECT count(*) FROM used WHERE entity > 0"),
@@ -379,11 +404,17 @@ def _counted(database: Tables, query: str) -> Counter[str]:
 
 
 def join_facts(
-    database: Tables, selection: Selection, step: Callable[[], object] = lambda: None, *, is_graph: bool = False
+    database: Tables,
+    selection: Selection,
+    step: Callable[[], object] = lambda: None,
+    *,
+    is_graph: bool = False,
+    is_stated: bool = False,
 ) -> Report:
     """Make the tables `used`, `predicates`, `units`, `hubs_with_counts` and the view `facts`; return the account.
 
-    Calls `step` after each of `STEPS`. `is_graph`: some entities are not Wikidata's.
+    Calls `step` after each of `STEPS`. `is_graph`: some entities are not Wikidata's. `is_stated`: statements are given in full
+    (`refactx.ingest.knowledge.statements.state_claims`).
     """
 
     def run(tables: Mapping[str, str]) -> None:
@@ -392,22 +423,31 @@ def join_facts(
             step()
 
     values = {"limit": MAX_PART_CHARACTERS, "descriptions": selection.descriptions, "alias_of": ALIAS_OF}
+    values |= _WITH_STATEMENTS if is_stated else _WITHOUT_STATEMENTS
     values |= {"kinds": " ".join(f"WHEN {at} THEN '{kind}'" for at, kind in enumerate(VALUE_KINDS))}
     database.table("unwanted", _unwanted(selection, is_graph))
     database.view("descriptions", _DESCRIPTIONS.format(description=DESCRIPTIONS[0], short_description=DESCRIPTIONS[1]))
     _follow_redirects(database)
     step()
+    if is_stated:
+        statements.label_units(database)
+        database.table("judged_others", _JUDGED.format(**{**values, "claims": "other_claims"}))
     run(_CHOSEN_ROWS)
-    ready = 0 if selection.limit is None else _limit_subjects(database, selection.limit)
+    ready = 0 if selection.limit is None else _limit_subjects(database, selection.limit, is_stated=is_stated)
+    if is_stated:
+        statements.join_qualifiers(database, MAX_PART_CHARACTERS, selection.keep_external_ids)
     inverted = invert_claims(database, selection, step)
     choose_aliases(database, selection, BY_TITLE)
     run(_IN_FACTS)
     database.numbered("units", _UNITS.format(**values), "unit")
     step()
     run(_FACTS_OF_KINDS)
-    database.view("facts", _FACTS)
+    database.view("plain_facts", _FACTS)
+    if is_stated:
+        statements.make_statement_facts(database)
+    database.view("facts", statements.FACTS if is_stated else "SELECT * FROM plain_facts")
     run(_AFTER_FACTS)
-    return account_for(database, selection, inverted, ready, is_graph)
+    return account_for(database, selection, inverted, ready, is_graph=is_graph, is_stated=is_stated)
 
 
 def _unwanted(selection: Selection, is_graph: bool) -> str:
@@ -440,13 +480,17 @@ def _follow_redirects(database: Tables) -> None:
     database.table("redirected", _TO_NAMED)
 
 
-def _limit_subjects(database: Tables, limit: int) -> int:
+def _limit_subjects(database: Tables, limit: int, *, is_stated: bool) -> int:
     """Keep only the first `limit` subjects: items by number, then properties, then ready-made ones by name.
 
     Returns how many ready-made lines that drops.
     """
+    more = "statement," if is_stated else ""
     for name, query in _WITHIN.items():
-        database.table(name, query.format(limit=limit, beyond=BEYOND))
+        database.table(name, query.format(limit=limit, beyond=BEYOND, more=more))
+    if is_stated:
+        others = _WITHIN["judged"].replace("FROM judged", "FROM judged_others")
+        database.table("judged_others", others.format(beyond=BEYOND, more=more))
     rest = limit - database.number("SELECT count(*) FROM within")
     ready = database.number("SELECT count(*) FROM ready")
     database.table("ready_within", f"SELECT DISTINCT subject FROM ready ORDER BY subject LIMIT {rest}")

@@ -5,7 +5,7 @@ A knowledge base is a folder of six files:
 | file | columns |
 |---|---|
 | `units.parquet` | `unit INTEGER` (0 to n - 1, in the order of the texts), `text VARCHAR` (a part, unique) |
-| `facts.parquet` | `subject, predicate, object INTEGER` (units), distinct triples, ascending |
+| `facts.parquet` | `subject, predicate, object INTEGER` (units), distinct, ascending; of statements also `tail` |
 | `names.parquet` | `name VARCHAR` (a unit's text), `id VARCHAR` (`Q42`, an IRI), `object_kind VARCHAR`, `entity BIGINT` |
 | `hubs.parquet` | `object, predicate, inverse VARCHAR, subjects BIGINT` (`refactx.postgres.catalogue`) |
 | `ids.parquet` | `entity BIGINT` (`refactx.entity_ids`; negative for an inverse), `name VARCHAR`, ascending |
@@ -16,6 +16,8 @@ predicates of the inverse facts that hubs do not have; ready-made facts have no 
 `entity`, a kind of literals (`refactx.index.names.LITERAL_KINDS`) or `mixed`, after the objects of its facts, which
 distinguishes the entity Berlin from the text "Berlin". `inverse` marks the name of an inverse. The kind is NULL for an
 item, and for a property that is the predicate of no fact.
+
+A `tail` is a unit whose text has the qualifiers of a statement (`refactx.ingest.knowledge.statements`), or -1.
 
 The files depend on the set of lines in the sources, not on their order, and appear when all are complete.
 """
@@ -32,6 +34,7 @@ from refactx.fact import counted
 from refactx.index.names import LITERAL_KINDS
 from refactx.ingest.knowledge.joins import STEPS, join_facts
 from refactx.ingest.knowledge.names import KnownNames, labels_by_language, name_entities
+from refactx.ingest.knowledge.statements import state_claims
 from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, check_named, shape_graph
 from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount
 from refactx.ingest.parsers.parsed import LABEL, SCHEMAS, TITLE
@@ -140,9 +143,10 @@ def join_tables(
     Raises InputError if there is no fact, and no `known`.
     """
     of_graph = database if isinstance(database, WorkDatabase) and not graph.is_empty else None
+    is_stated = state_claims(database, selection)
     naming = name_entities(database, selection, known, of_graph)
     step()
-    joined = join_facts(database, selection, step, is_graph=of_graph is not None)
+    joined = join_facts(database, selection, step, is_graph=of_graph is not None, is_stated=is_stated)
     report = _report(lines, joined, naming, selection, graph, needs_facts=known is None)
     database.table("new_names", _NAMES.format(literals=LITERAL_KINDS))
     database.table("labels_by_language", labels_by_language(selection))

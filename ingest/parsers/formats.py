@@ -27,6 +27,7 @@ import pyoxigraph
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
 from refactx.ingest.parsers.columns import column_of, of_tables, parse_table, table_form, wanted_columns, with_persons
+from refactx.ingest.parsers.entities import EXAMPLE, is_document, parse_entities, read_document
 from refactx.ingest.parsers.graph import parse_triples
 from refactx.ingest.parsers.graphml import parse_graphml
 from refactx.ingest.parsers.keys import with_keys
@@ -67,6 +68,11 @@ _TRIPLE_LINE = re.compile(rb'\s*(?:%b|_:\S+)\s*%b\s*[<"_].*\.' % (_IRI, _IRI))
 _RDF = re.compile(rb"\s*(?:%b|_:\w|\[|@(?:prefix|base|version)\s|(?i:PREFIX|BASE|VERSION|GRAPH)\s+[\"'<\w:])" % _IRI)
 _XML = re.compile(rb"\s*<(?:\?xml\s|rdf:RDF|!DOCTYPE\s+rdf)")
 _JSON = re.compile(rb'\s*(?:\{\s*"|\[\s*\{)')
+_ENTITIES = re.compile(
+    rb'\s*(?:\{\s*"entities"\s*:\s*\{|\[?\s*\{(?=.{,4000}?"type"\s*:\s*"(?:item|property|lexeme)")'
+    rb'(?=.{,4000}?"id"\s*:\s*"[QPL][1-9]))',
+    re.DOTALL,
+)
 _JSON_LD = re.compile(rb'"@(?:context|id|graph|type|value)"')
 _GRAPH = re.compile(rb"(?i:\s*GRAPH\s|.*\{\s*$)")
 _FACT = re.compile(rb"\s*<.+>\s+<.+>\s+<.+>\s*\.?\s*")
@@ -171,6 +177,8 @@ def _format_of_content(start: bytes, first: bytes) -> Format | None:
         return "RDF/XML"
     if _JSON.match(start) and _JSON_LD.search(start):
         return "JSON-LD"
+    if _ENTITIES.match(start):
+        return "Wikidata's JSON"
     if _JSON.match(start):
         return "JSON lines"
     is_triple = _TRIPLE_LINE.match(first) is not None
@@ -370,6 +378,12 @@ BLOCK_PARSERS: Mapping[Format, BlockParser] = {
 """The formats of which any block of whole lines can be parsed by itself."""
 
 
+def _read_entities(source: Source, selection: Selection, workers: int, advance: AdvanceBytes) -> Iterator[Parsed]:
+    if is_document(source.first_lines()):
+        return read_document(source, selection, advance)
+    return reader_of(parse_entities)(source, selection, workers, advance)
+
+
 def _rdf_reader(name: Format) -> Reader:
     return lambda source, selection, _, advance: parse_rdf(source, name, selection, advance)
 
@@ -385,12 +399,13 @@ FORMATS: Mapping[Format, SourceFormat] = {
         lambda source, selection, _, advance: parse_json(source, selection, advance),
         '{"name": "Danny Boyle", "date of birth": "1956-10-20"}',
     ),
+    "Wikidata's JSON": SourceFormat(_read_entities, EXAMPLE),
     "GraphML": SourceFormat(
         lambda source, selection, _, advance: parse_graphml(source, selection, advance), '<node id="1">'
     ),
 }
 
-RDF_KINDS = FORMATS.keys() - {"ready-made facts", "table", "JSON lines", "GraphML"}
+RDF_KINDS = FORMATS.keys() - {"ready-made facts", "table", "JSON lines", "GraphML", "Wikidata's JSON"}
 _LABELS = SourceFormat(
     lambda source, selection, _, advance: parse_labels(source, selection, advance), "Q42<TAB>Douglas Adams<TAB>writer"
 )

@@ -7,13 +7,18 @@
 | `redirects` | `entity, target BIGINT`: an entity that was merged, and into which |
 | `left_out` | `property BIGINT, reason VARCHAR`: properties whose claims are dropped, by their datatype |
 | `ready` | `subject, predicate, object VARCHAR`: ready-made facts |
+| `statements` | `statement, subject, property BIGINT`: the statements of Wikidata that are given in full |
+| `ranks` | `statement BIGINT, rank UTINYINT`: 0 deprecated, 1 normal, 2 preferred |
+| `snaks` | `statement, property BIGINT, is_main BOOLEAN`, an object as in `claims`, `unit, value BIGINT` |
+| `value_nodes` | `value BIGINT, field UTINYINT, text VARCHAR, entity BIGINT`: what RDF says of a time or an amount |
 | `ids` | `entity BIGINT, id VARCHAR`: the ids of entities that are not Wikidata's, maybe more than once |
 
 The kind of a text is a place in `refactx.ingest.parsers.values.VALUE_KINDS`, the language of a term one in the languages
 of the selection (`language_place`). An entity is a number here
 (`refactx.entity_ids`); one that is not Wikidata's has the number of an item, until the join knows which are properties.
 Each table is a Parquet file: on the development data it is written in a quarter of the time of a DuckDB table, takes half
-the space, and is read as fast.
+the space, and is read as fast. A snak is the value of a statement, or of one of its qualifiers; in RDF it may be a `value`
+of several triples, which gives the precision of a time and the unit of an amount.
 
 Nearly all parts of facts are plain: visible characters with single spaces between them, nothing that `clean_part` would
 change. These are kept; only the others go through Python, one by one, to the same result.
@@ -54,7 +59,20 @@ SCHEMAS: dict[str, pa.Schema] = {
     "left_out": pa.schema({"property": pa.int64(), "reason": _TEXT}),
     "ready": pa.schema({"subject": _TEXT, "predicate": _TEXT, "object": _TEXT}),
     "ids": pa.schema({"entity": pa.int64(), "id": _TEXT}),
+    "statements": pa.schema({"statement": pa.int64(), "subject": pa.int64(), "property": pa.int64()}),
+    "ranks": pa.schema({"statement": pa.int64(), "rank": pa.uint8()}),
+    "snaks": pa.schema(
+        {
+            **{"statement": pa.int64(), "property": pa.int64(), "is_main": pa.bool_(), "object": pa.int64()},
+            **{"text": _TEXT, "kind": pa.uint8(), "unit": pa.int64(), "value": pa.int64()},
+        }
+    ),
+    "value_nodes": pa.schema({"value": pa.int64(), "field": pa.uint8(), "text": _TEXT, "entity": pa.int64()}),
 }
+DEPRECATED, NORMAL, PREFERRED = range(3)
+"""The values of `ranks.rank`."""
+TIME, PRECISION, AMOUNT, UNIT = range(4)
+"""The values of `value_nodes.field`."""
 LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION, OTHER_NAME, GIVEN_NAME, FAMILY_NAME, OWN_NAME, OWN_LABEL = range(9)
 """The values of `terms.kind`; short descriptions come from English Wikipedia (`refactx.ingest.parsers.wikipedia`). The
 names of a person make a label if there is none, and so do OWN_LABEL, by a predicate of a graph's own, and OWN_NAME, what an

@@ -41,6 +41,7 @@ _DEGREES = re.compile(
     r"(?:https?://www\.opengis\.net/def/crs/|urn:(?:x-)?ogc:def:crs:)(?:OGC[/:][\d.]*[/:]CRS84|(EPSG)[/:][\d.]*[/:]4326)",
     re.ASCII | re.IGNORECASE,
 )
+_MILLENNIUM, _CENTURY, _DECADE, _YEAR, _DAY, _FINEST = 6, 7, 8, 9, 11, 14
 _MAX_LATITUDE, _MAX_LONGITUDE = 90, 360  # the longitude of other bodies goes round to 360
 
 
@@ -169,6 +170,99 @@ def format_date(text: str) -> str | None:
     else:
         written = f"{year}-{month}" if day == "00" else f"{year}-{month}-{day}"
     return f"{written} BCE" if before else written
+
+
+def format_time(text: str, precision: int) -> str | None:
+    """Return an xsd:dateTime of Wikidata as precisely as it is known; None if it is malformed.
+
+    `precision`: Wikibase's, 11 a day, 10 a month, 9 a year, 8 a decade, 7 a century, 6 a millennium. Up to a year, years
+    before the common era follow XSD 1.1, as in `format_date`; coarser ones have their own number.
+
+    >>> [format_time("1986-05-01T00:00:00Z", precision) for precision in (11, 10, 9, 8, 7, 6)]
+    ['1986-05-01', '1986-05', '1986', '1980s', '20th century', '2nd millennium']
+    >>> format_time("-0752-01-01T00:00:00Z", 9), format_time("-0500-01-01T00:00:00Z", 7), format_time("-13798000000-01-01", 3)
+    ('753 BCE', '5th century BCE', '13798000000 BCE')
+    """
+    match = _DATE.fullmatch(text.strip())
+    if match is None or int(match[3]) > 12 or int(match[4]) > 31 or not 0 <= precision <= _FINEST:
+        return None
+    sign, year, month, day, time, _ = match.groups()
+    number = int(year)
+    before = sign == "-" or not number
+    if precision >= _DAY:
+        if before and month == day == "01" and (time is None or _MIDNIGHT.fullmatch(time)):
+            return f"{number + 1}-01-01 BCE"
+        return format_date(text)
+    if precision >= _YEAR:
+        return format_date(f"{sign}{year}-{month if precision > _YEAR else '00'}-00")
+    unit = {_DECADE: 10, _CENTURY: 100, _MILLENNIUM: 1000}.get(precision)
+    if precision == _DECADE:
+        written = f"{number // 10}0s"
+    elif unit is not None:
+        written = f"{_ordinal(-(-number // unit))} {'century' if precision == _CENTURY else 'millennium'}"
+    else:
+        written = str(number)
+    return f"{written} BCE" if before else written
+
+
+def _ordinal(number: int) -> str:
+    """Return an ordinal number.
+
+    >>> [_ordinal(number) for number in (1, 2, 12, 21, 103)]
+    ['1st', '2nd', '12th', '21st', '103rd']
+    """
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def time_of_json(text: str, precision: int, *, julian: bool) -> str | None:
+    """Return a time of Wikidata's JSON as its RDF has it; None if it is malformed.
+
+    Months and days that are unknown are 1, years before the common era follow XSD 1.1 up to the precision of a year, days
+    that the month does not have are its last one, and days of the Julian calendar become those of the Gregorian.
+
+    >>> time_of_json("+1582-10-05T00:00:00Z", 11, julian=True), time_of_json("-0753-00-00T00:00:00Z", 9, julian=False)
+    ('1582-10-15T00:00:00Z', '-0752-01-01T00:00:00Z')
+    """
+    match = _DATE.fullmatch(text)
+    if match is None or int(match[3]) > 12 or int(match[4]) > 31 or not 0 <= precision <= _FINEST:
+        return None
+    sign, digits, month, day, time, _ = match.groups()
+    before = sign == "-" and int(digits) > 0
+    if precision < _YEAR:
+        return f"{'-' if before else ''}{_four(int(digits))}-01-01T{time or '00:00:00'}Z"
+    year, moon, sun = (1 - int(digits) if before else int(digits)), int(month) or 1, int(day) or 1
+    if precision == _YEAR:
+        moon = sun = 1
+    if precision >= _DAY and julian:
+        year, moon, sun = _from_julian(year, moon, sun)
+    elif sun > 28:  # the shortest month
+        leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+        sun = min(sun, (31, 29 if leap else 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[moon - 1])
+    return f"{'-' if year < 0 else ''}{_four(abs(year))}-{moon:02}-{sun:02}T{time or '00:00:00'}Z"
+
+
+def _four(year: int) -> str:
+    return f"{year:04}"
+
+
+def _from_julian(year: int, month: int, day: int) -> tuple[int, int, int]:
+    """Return a day of the Julian calendar in the Gregorian; the year 0 is 1 BCE.
+
+    >>> _from_julian(1732, 2, 11), _from_julian(-43, 3, 15)
+    ((1732, 2, 22), (-43, 3, 13))
+    """
+    shifted, since_march = year - (month < 3), (month - 3) % 12  # a year begins in March, and ends with a leap day
+    days = 365 * shifted + shifted // 4 + (153 * since_march + 2) // 5 + day - 3
+    era, of_era = divmod(days, 146_097)
+    of_years = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    rest = of_era - (365 * of_years + of_years // 4 - of_years // 100)
+    since_march = (5 * rest + 2) // 153
+    return (
+        400 * era + of_years + (since_march > 9),
+        (since_march + 2) % 12 + 1,
+        rest - (153 * since_march + 2) // 5 + 1,
+    )
 
 
 def format_decimal(text: str) -> str | None:

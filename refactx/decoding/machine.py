@@ -40,7 +40,7 @@ from refactx.decoding.states import (
     check_open,
 )
 from refactx.errors import CorruptIndexError, IndexChangedError, ModelError
-from refactx.fact import Fact, split_fact
+from refactx.fact import Fact, qualifiers_of, split_fact, verbalise
 from refactx.tree.tree import NO_TOKENS, Children, Tokens, add
 
 
@@ -124,14 +124,14 @@ def _is_padding(machine: "Machine", token: int, padding: Container[int] | None) 
 
 
 def read_fact(source: FactSource, written: Written) -> Fact:
-    """Return a written fact with its text. Raise CorruptIndexError if that does not have three parts."""
+    """Return a written fact with its text. Raise CorruptIndexError if that is not one of three parts and maybe qualifiers."""
     text = source.tokenizer.decode(written.tokens)
     parts = split_fact(text)
     if parts is None:
         raise CorruptIndexError(f"the index has {text!r}, which is not a fact of three parts. Ingest the index again")
-    subject, predicate, object_ = parts
-    line = f"<{subject}> <{predicate}> <{object_}>{source.terminator}"
-    return Fact(subject, predicate, object_, line, (written.start, written.stop))
+    qualifiers = qualifiers_of(text)
+    line = f"{verbalise(*parts, qualifiers).lstrip()}{source.terminator}"
+    return Fact(*parts, line, (written.start, written.stop), qualifiers)
 
 
 def subtract(tree: Children, written: Sequence[tuple[int, ...]], depth: int) -> Children:

@@ -24,6 +24,7 @@ from refactx.fact import (
     Link,
     LinkedFact,
     page_of,
+    qualifiers_of,
     split_fact,
     verbalise,
     written_part,
@@ -66,8 +67,11 @@ def link_facts(facts: Sequence[Fact], find: FindNames, link: Callable[..., Link]
 
     The second call needs the results of the first: the predicate decides whether the object is a literal or an entity.
     """
-    named = find({name for fact in facts for name in (fact.subject, fact.predicate)})
-    objects = find({fact.object for fact in facts if _has_named_object(fact, named.get(fact.predicate))})
+    named = find({name for fact in facts for name in (fact.subject, fact.predicate, *dict(fact.qualifiers))})
+    names = {fact.object for fact in facts if _has_named_object(fact, named.get(fact.predicate))}
+    pairs = (pair for fact in facts for pair in fact.qualifiers)
+    names |= {value for name, value in pairs if _leads_to_names(named.get(name))}
+    objects = find(names)
     return [_linked(fact, named, objects, link) for fact in facts]
 
 
@@ -75,9 +79,12 @@ def _is_alias(fact: Fact, predicate: Named | None) -> bool:
     return predicate is None and fact.predicate == ALIAS_OF and fact.subject.endswith(ALIAS)
 
 
+def _leads_to_names(predicate: Named | None) -> bool:
+    return predicate is not None and predicate.object_kind in ("entity", "mixed", "inverse")
+
+
 def _has_named_object(fact: Fact, predicate: Named | None) -> bool:
-    kind = predicate.object_kind if predicate else None
-    return kind in ("entity", "mixed", "inverse") or _is_alias(fact, predicate)
+    return _leads_to_names(predicate) or _is_alias(fact, predicate)
 
 
 def _linked(
@@ -93,7 +100,19 @@ def _linked(
         link(fact.predicate, predicate.id if predicate else None),
         fact.object if is_literal else link(fact.object, entity.id if entity else None),
         inverse=kind == "inverse",
+        qualifiers=tuple(_qualifier(name, value, named, objects, link) for name, value in fact.qualifiers),
     )
+
+
+def _qualifier(
+    name: str, value: str, named: Mapping[str, Named], objects: Mapping[str, Named], link: Callable[..., Link]
+) -> tuple[Link, Link | str]:
+    predicate = named.get(name)
+    entity = objects.get(value) if _leads_to_names(predicate) else None
+    label = link(name, predicate.id if predicate else None)
+    if predicate is not None and entity is None and predicate.object_kind != "entity":
+        return label, value
+    return label, link(value, entity.id if entity else None)
 
 
 def _row(fact: LinkedFact, kind: str | None) -> tuple[str | None, ...]:
@@ -199,7 +218,14 @@ def fact_of(tokens: TokenIds, tokenizer: FactTokenizer, terminator: str, index: 
             f"index {index!r} has the token ids {list(tokens)}, whose text {text!r} is not <subject> <predicate> <object>. "
             "Ingest the index again"
         )
-    return Fact(*parts, text.lstrip(" ") + terminator, (0, len(tokens)))
+    return Fact(*parts, text.lstrip(" ") + terminator, (0, len(tokens)), qualifiers_of(text))
+
+
+def _as_written(text: str, parts: tuple[str, str, str]) -> str:
+    """Return a fact, of which the three parts are known, as the tree spells it."""
+    qualifiers = tuple((written_part(name), written_part(value)) for name, value in qualifiers_of(text))
+    subject, predicate, object_ = map(written_part, parts)
+    return verbalise(subject, predicate, object_, qualifiers)
 
 
 Value = TypeVar("Value")
@@ -318,7 +344,7 @@ class Index:
         parts = split_fact(fact) if isinstance(fact, str) else None
         if parts is None:
             return False
-        tokens = self.tokenizer.encode_after(self.trigger, verbalise(*map(written_part, parts)))
+        tokens = self.tokenizer.encode_after(self.trigger, _as_written(fact, parts))
         return self.children(tokens).terminal > 0
 
     def complete(self, prefix: str, limit: int = 20) -> list[tuple[str, int]]:
@@ -331,7 +357,7 @@ class Index:
         parts = split_fact(prefix)
         if parts:
             known = prefix in self
-            return [(verbalise(*map(written_part, parts)).lstrip() + self.terminator, 1)] if known else []
+            return [(_as_written(prefix, parts).lstrip() + self.terminator, 1)] if known else []
         return list(islice(completions(self, self.tokenizer, normalise_prefix(prefix)), limit))
 
     def all_facts(self) -> Iterator[Fact]:
@@ -479,6 +505,11 @@ class Index:
         if not (names := list(objects) if self.has_hubs else []):
             return {}
         return self._refreshed.read(lambda _: self._source.hubs(names))
+
+    @property
+    def has_statements(self) -> bool:
+        """Whether facts may have qualifiers: a fact may then begin others, and facts below a prefix are not plain facts."""
+        return bool(self.entry.report.get("statements"))
 
     @property
     def has_hubs(self) -> bool:
