@@ -7,6 +7,7 @@ with most facts are candidates, since they are meant more often. An alias is in 
 
 import heapq
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath, Logits, Steps
 from refactx.fact import ALIAS, ALIAS_OF, split_fact, unit
+from refactx.linking.names import unaccented
 from refactx.selection.scores import ScoredContinuations, log_softmax
 from refactx.selection.weights import Weights
 
@@ -210,14 +212,28 @@ class CandidateSearch:
 
         A subject that two names lead to, one of them an alias, comes twice. `state`: in a subject, or before it.
         """
-        found: list[SubjectCandidate] = []
+        ways = defaultdict[str, list[tuple[_NameStart, list[NamedEntity]]]](
+            list
+        )  # by the name, however it is spelt and ends
         for name in (yield from self._find_names(state)):
-            is_named = self._is_named(name.ids)
-            for one in entities_of_name(self.machine, state, name.ids, name.state, self.weights.subjects_of_name):
-                subject = SubjectCandidate(
-                    ids=one.ids, state=one.state, own=name.own, share=one.share, alias=one.alias, is_named=is_named
-                )
-                found.append(subject)
+            some = entities_of_name(self.machine, state, name.ids, name.state, self.weights.subjects_of_name)
+            if some:
+                ways[self._written(name.state)].append((name, some))
+        found: list[SubjectCandidate] = []
+        for same in ways.values():
+            own = float(np.logaddexp.reduce([name.own for name, _ in same]))
+            facts = sum(some[0].state.children.total / some[0].share for _, some in same)
+            for name, some in same:
+                for one in some:
+                    subject = SubjectCandidate(
+                        ids=one.ids,
+                        state=one.state,
+                        own=own,
+                        share=one.state.children.total / facts,
+                        alias=one.alias,
+                        is_named=self._is_named(name.ids),
+                    )
+                    found.append(subject)
         return found
 
     def properties(
@@ -252,6 +268,11 @@ class CandidateSearch:
             running = [one for one in left if not is_done(one.subject, one.state)]
         best = [one for n, near in enumerate(nearest) for one in self._likeliest(n, done, most, near)]
         return [PropertyCandidate(one.subject, one.ids, one.own) for one in best]
+
+    def _written(self, state: InFact) -> str:
+        """Return the name in which a state is, or that it has ended, without a description, in lower case."""
+        text = self.machine.text_of(state.prefix).decode("utf-8", "replace").partition(">")[0].lstrip(" <")
+        return unaccented(text.partition(" (")[0].strip())
 
     def _is_named(self, ids: IdPath) -> bool:
         """Return whether ids begin, or continue, a name that the question names."""

@@ -63,11 +63,9 @@ class QueryAnswers:
     def begin(self, trees: TreeReading) -> Steps[Sequence[int]]:
         """Return the ids of a whole text with a query; empty if facts are to be written."""
         search = self.search(trees)
-        heads = [head for head in search.heads if head != "list"]
-        if not heads:
-            return ()
         whole = yield from self._statements(search).begin()
-        if whole:
+        heads = [head for head in search.heads if head != "list"]
+        if whole or not heads:
             yield from self._score.close()
             return whole
         found: list[Candidate] = []
@@ -194,6 +192,12 @@ class QueryAnswers:
         """The names at the beginning of facts that stand in the question; if it has none, or a pronoun for what it does not
         name, then also those of the latest turn that has some, in place of that pronoun or of the first word."""
         return self._named[0]
+
+    @property
+    def entity_spans(self) -> Sequence[MentionSpan]:
+        """The spans that do not name a predicate alone."""
+        found = {(one.start, one.stop) for one in self.mentions.entities}
+        return [one for one in self.spans if (one.start, one.stop) in found]
 
     @property
     def antecedent(self) -> Antecedent:

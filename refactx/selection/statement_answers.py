@@ -10,6 +10,7 @@ from itertools import combinations
 
 from refactx.decoding.machine import Machine
 from refactx.engines.engine import Steps
+from refactx.fact import verbalise
 from refactx.selection.channel import Channel
 from refactx.selection.mentions import Mention
 from refactx.selection.queries import Base, QuerySearch, predicates_of
@@ -39,16 +40,22 @@ class StatementAnswers:
         """Return the ids of a whole text about the likeliest subject and property of which a number, yes or no, or the first
         is asked for; empty if none has statements that answer."""
         search, weights, source = self._search, self._channel.weights, self._machine.source
-        if search.heads == ["list"] or not self._facts.has_statements:
+        if not self._facts.has_statements:
             return ()
-        bases = yield from search.bases("ask" if "ask" in search.heads else "list")
-        bases = [*(yield from self._of_two()), *bases[: 2 * weights.extended]]
+        bases = yield from self._of_two()
+        if search.heads != ["list"]:
+            found = yield from search.bases("ask" if "ask" in search.heads else "list")
+            bases = [*bases, *found[: 2 * weights.extended]]
+        if not bases:
+            return ()
         [without] = yield from search.likelihoods("")
         for base in bases:
             confidence = base.score - without
-            found = self._answer(base.start.name, base.predicate.name) if confidence >= weights.min_confidence else None
-            if found is not None and found.values:
-                text = self._text(base.start.name, base.predicate.name, found)
+            answer = (
+                self._answer(base.start.name, base.predicate.name) if confidence >= weights.min_confidence else None
+            )
+            if answer is not None and answer.values:
+                text = self._text(base.start.name, base.predicate.name, answer)
                 self._channel.evidence[()] = confidence
                 trigger = source.tokenizer.encode(source.trigger)
                 return (*trigger, *source.tokenizer.encode_after(source.trigger, text), *self._end)
@@ -68,7 +75,7 @@ class StatementAnswers:
         if found is None:
             return ()
         source = self._machine.source
-        whole = source.tokenizer.encode_after(source.trigger, self._text(subject, predicate, found))
+        whole = source.tokenizer.encode_after(source.trigger, self._text(subject, predicate, found, begun=True))
         return (*whole[len(ids) :], *self._end) if list(whole[: len(ids)]) == list(ids) else ()
 
     def names(self, subject: str, predicate: str) -> bool:
@@ -115,7 +122,8 @@ class StatementAnswers:
         search, words = self._search, self._search.words
         own = [one for one in search.mentions.entities if one.name == subject]
         others = [one for one in search.mentions.entities if all(map(one.is_apart, own))]
-        places = [search.question[one.start : one.stop] for one in (*own, *others) if one.is_named]
+        known = [one for one in (*own, *others) if one.is_title(search.question) and not one.called.isdecimal()]
+        called = {text for one in known for text in (one.name, search.question[one.start : one.stop])}
 
         def nearness(names: Sequence[str]) -> list[float]:
             return search.meanings(names, *own, *others)
@@ -125,7 +133,7 @@ class StatementAnswers:
             words=words.statements,
             names=self._times,
             named=frozenset(one.name for one in others),
-            called=places,
+            called=called,
             heads=search.heads,
             nearness=nearness,
             yes=words.yes,
@@ -143,11 +151,20 @@ class StatementAnswers:
             }
         )
 
-    def _text(self, subject: str, predicate: str, found: StatementAnswer) -> str:
-        """Return the rest of a text after the trigger: facts, each once, and the answer."""
-        channel, source = self._channel, self._machine.source
-        shown = found.statements or self._facts.statements(subject, predicate)[:1]
-        lines = [one.text_after(subject, predicate) for one in shown[: max(1, channel.weights.facts_of_property)]]
-        facts = f"{source.terminator}\n{source.trigger}".join(dict.fromkeys(lines))
+    def _text(self, subject: str, predicate: str, found: StatementAnswer, *, begun: bool = False) -> str:
+        """Return the rest of a text after the trigger: facts, each once, and the answer. Those that read a property backwards
+        are written forwards, where their qualifiers are. `begun`: a fact of the subject and predicate has begun."""
+        channel, source, facts = self._channel, self._machine.source, self._facts
+        shown = (found.statements or facts.statements(subject, predicate)[:1])[
+            : max(1, channel.weights.facts_of_property)
+        ]
+        described = facts.describe([predicate]).get(predicate)
+        forwards = facts.inverse_of(predicate) if described is not None and described.inverse else None
+        if forwards is None:
+            lines = [verbalise(subject, predicate, one.object, one.qualifiers) for one in shown]
+        else:
+            lines = [verbalise(subject, predicate, shown[0].object)] if begun else []
+            lines += [verbalise(one.object, forwards, subject, one.qualifiers) for one in shown]
+        text = f"{source.terminator}\n{source.trigger}".join(dict.fromkeys(lines))
         values = "; ".join(channel.in_language(found.values)) if found.values else channel.unknown
-        return f"{facts}{source.terminator}\n{channel.marker} {values}"
+        return f"{text}{source.terminator}\n{channel.marker} {values}"

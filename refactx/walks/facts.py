@@ -204,11 +204,59 @@ class TreeFacts:
     @property
     def has_statements(self) -> bool:
         """Whether some facts have qualifiers."""
-        return False
+        return self._units.are_whole and self._index.has_statements
 
     def statements(self, subject: str, predicate: str) -> list[Statement]:
-        """Return a subject's facts with a predicate as statements."""
-        return [Statement(value) for _, value in self.objects([subject], predicate)]
+        """Return a subject's facts with a predicate as statements; those without qualifiers are left out if their object has
+        others."""
+        one = self.describe([predicate]).get(predicate)
+        forwards = self.inverse_of(predicate) if one is not None and one.inverse else None
+        if forwards is None:
+            [prefix] = self._prefixes([subject], predicate)
+            found = self._with_segments(lambda segments: list(self._tails(segments, prefix)))
+        else:  # the qualifiers of inverse facts are those of the facts that they were made from
+            objects = [part for _, part in self.objects([subject], predicate)]
+            ids = self._units.encode([part for name in objects for part in (name, forwards, subject)])
+            prefixes = {
+                name: (*ids[at], *ids[at + 1], *ids[at + 2])
+                for name, at in zip(objects, range(0, len(ids), 3), strict=True)
+            }
+            found = self._with_segments(lambda segments: list(self._tails_of(segments, objects, prefixes)))
+        qualified = {parts[0] for parts in found if len(parts) > 1}
+        texts = [
+            [self._units.text(part) for part in parts] for parts in found if len(parts) > 1 or parts[0] not in qualified
+        ]
+        return [Statement(object_, tuple(zip(pairs[::2], pairs[1::2], strict=True))) for object_, *pairs in texts]
+
+    def _tails_of(
+        self, segments: Segments, objects: Sequence[str], prefixes: Mapping[str, Path]
+    ) -> Iterator[tuple[Path, ...]]:
+        """Yield the parts of inverse facts with each of some objects, of which `prefixes` has the facts that they were made
+        from."""
+        for _, tree in segments:
+            read_ahead(tree, list(prefixes.values()))
+        own = self._units.encode(objects)
+        for name, ids in zip(objects, own, strict=True):
+            yield (ids,)
+            for rest in self._tails(segments, prefixes[name]):
+                yield (ids, *rest)
+
+    def _tails(self, segments: Segments, prefix: Path) -> Iterator[tuple[Path, ...]]:
+        """Yield the parts after a prefix of each fact that begins with it."""
+        for part, leaves in parts_below(segments, prefix, self._units.closing):
+            below = 0
+            for rest in (
+                self._tails(segments, (*prefix, *part))
+                if leaves > 1 or not self._is_fact(segments, (*prefix, *part))
+                else ()
+            ):
+                below += 1
+                yield (part, *rest)
+            if below < leaves:
+                yield (part,)
+
+    def _is_fact(self, segments: Segments, path: Path) -> bool:
+        return facts_exist(segments, [path])[0]
 
     def hold(self, facts: Sequence[tuple[str, str, str]]) -> list[bool]:
         """Return which facts (subject, predicate, object) exist."""

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 from refactx.errors import InputError
-from refactx.fact import Link, unit, written_part
+from refactx.fact import Link, Qualifiers, written_part
 
 Head = Literal["list", "count", "ask", "most", "least"]
 """What is asked: the members of the set, their number, whether there are any, or those that come last or first."""
@@ -287,17 +287,11 @@ class Statement:
     """A fact's object with its qualifiers: pairs of a name and a value, in the order in which they are written."""
 
     object: str
-    qualifiers: tuple[tuple[str, str], ...] = ()
+    qualifiers: Qualifiers = ()
 
     def values(self, names: Container[str]) -> list[str]:
         """Return the values of qualifiers with one of some names."""
         return [value for name, value in self.qualifiers if name in names]
-
-    def text_after(self, subject: str, predicate: str) -> str:
-        """Return the text of the statement as a fact of a subject and predicate, without the terminator."""
-        return "".join(
-            unit(part) for part in (subject, predicate, self.object, *(one for pair in self.qualifiers for one in pair))
-        )
 
 
 class FactSet(Protocol):
