@@ -271,7 +271,7 @@ class EntityDocuments:
             return MALFORMED if text is None else (None, text, _QUANTITY, number)
         if type_ == "globecoordinate":
             globe = value.get("globe") or _EARTH
-            point = f"Point({value['longitude']!r} {value['latitude']!r})"
+            point = f"Point({value['longitude']:.14G} {value['latitude']:.14G})"  # as RDF has them
             text = format_point(point if globe == _EARTH else f"<{globe}> {point}")
             return MALFORMED if text is None else (None, text, _PLACE, None)
         return MALFORMED

@@ -15,11 +15,13 @@ duplicate) is left to the joins (`refactx.ingest.knowledge`).
 | `owl:sameAs` | a redirect: what an entity was merged into |
 | `rdf:type` of a `prop/novalue/P...` | dropped: `no value` |
 | `wikibase:propertyType` | the datatype of a property: claims with external identifiers and media files are dropped |
+| `prop/P...`, `wikibase:rank` and so on | parts of a statement (`refactx.ingest.parsers.statement_triples`) |
 | any other | dropped: `alias`, `duplicate name`, `normalized value`, `not a fact` |
 """
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from urllib.parse import unquote
 
 import numpy as np
@@ -41,6 +43,7 @@ from refactx.ingest.parsers.parsed import (
     clean_texts,
     terms_of,
 )
+from refactx.ingest.parsers.statement_triples import StatementRows
 from refactx.ingest.parsers.values import (
     DATES,
     DECIMALS,
@@ -161,7 +164,7 @@ class _WikidataRows:
     """The rows of statements, made column by column."""
 
     def __init__(self, statements: Statements, selection: Selection) -> None:
-        self._statements, self._wikipedia = statements, selection.wikipedia
+        self._statements, self._selection, self._wikipedia = statements, selection, selection.wikipedia
         self._kinds = [kind_of(predicate, selection) for predicate in statements.predicates]
         properties = [entity_number(kind) if kind[0] == "P" else -1 for kind in self._kinds]
         self._property: Positions = np.array(properties, np.int64)[statements.predicate]
@@ -174,6 +177,7 @@ class _WikidataRows:
     def tables(self, dropped: Counter[str]) -> dict[str, pa.Table]:
         """Return the staged tables; count the other statements in `dropped`, by reason."""
         statements = self._statements
+        stated = StatementRows(statements, self._selection, self._literal_values)
         is_entity, is_claim, is_literal = statements.subject >= 0, self._property >= 0, statements.suffix >= 0
         is_term = np.array([kind in TERMS for kind in self._kinds], np.bool_)[statements.predicate]
         rows = np.flatnonzero(is_entity & is_claim & (statements.object >= 0))
@@ -185,14 +189,15 @@ class _WikidataRows:
         ]
         terms = [
             self._terms(is_entity & is_term & is_literal, dropped),
-            self._titles(~is_entity & (statements.object >= 0), dropped),
+            self._titles(~is_entity & (statements.object >= 0) & ~stated.mask, dropped),
         ]
         iris = statements.objects(np.flatnonzero(is_entity & is_claim & ~is_literal & (statements.object < 0)))
         dropped.update(map(object_reason, iris.to_pylist()))
         dropped["not a fact"] += int(np.count_nonzero(is_entity & is_term & ~is_literal))
-        others = np.flatnonzero(is_entity & ~is_claim & ~is_term)
+        others = np.flatnonzero(is_entity & ~is_claim & ~is_term & ~stated.mask)
         self._drop_others(others, dropped)
-        pages = np.flatnonzero(~is_entity & (statements.object < 0))
+        pages = np.flatnonzero(~is_entity & (statements.object < 0) & ~stated.mask)
+        pages = stated.count_types(pages, dropped, NO_VALUE)
         self._count_pages(pages, statements.subjects(pages), False, dropped)
         moved = others[self._have_kind("redirect", others) & (statements.object[others] >= 0)]
         return {
@@ -200,11 +205,19 @@ class _WikidataRows:
             "terms": pa.concat_tables(terms),
             "redirects": _make_table("redirects", statements.subject[moved], statements.object[moved]),
             "left_out": self._left_out(others),
+            **stated.tables(dropped, object_reason),
         }
 
     def _literal_claims(self, chosen: Mask, dropped: Counter[str]) -> pa.Table:
-        rows = self._in_language(np.flatnonzero(chosen), dropped)
-        tables = []
+        tables = [SCHEMAS["claims"].empty_table()]
+        for kept, values, kind in self._literal_values(np.flatnonzero(chosen), dropped):
+            subjects, properties = pa.array(self._statements.subject[kept]), pa.array(self._property[kept])
+            tables.append(claims_of(subjects, properties, None, values, kind))
+        return pa.concat_tables(tables)
+
+    def _literal_values(self, rows: Positions, dropped: Counter[str]) -> Iterator[tuple[Positions, pa.Array, int]]:
+        """Yield those of some rows of literals that have a value, with their texts and the kind of these; count the others."""
+        rows = self._in_language(rows, dropped)
         suffixes = self._statements.suffix[rows]
         as_is = np.array(
             [language is not None or kind in _STRINGS for language, kind in self._statements.suffixes], np.bool_
@@ -220,9 +233,7 @@ class _WikidataRows:
                 values = self._format_literals(values, datatype)
             known, values = _drop_rows(pc.is_null(values), group, values, "unknown datatype value", dropped)
             kept, values = _drop_rows(_are_empty(values), known, values, "empty part", dropped)
-            subjects, properties = pa.array(self._statements.subject[kept]), pa.array(self._property[kept])
-            tables.append(claims_of(subjects, properties, None, values, value_kind(None, datatype)))
-        return pa.concat_tables(tables)
+            yield kept, values, value_kind(None, datatype)
 
     def _terms(self, chosen: Mask, dropped: Counter[str]) -> pa.Table:
         rows = self._in_language(np.flatnonzero(chosen), dropped)
