@@ -49,15 +49,24 @@ class LiteralValue:
     literal: str
 
 
+@dataclass(frozen=True)
+class QualifierDocument:
+    """What a statement says of its fact: when, as what, for what."""
+
+    predicate: EntityDocument
+    value: EntityDocument | LiteralValue
+
+
 @dataclass(frozen=True, kw_only=True)
 class FactDocument:
-    """A fact. `text`: as it is written; `inverse`: whether it reads its property backwards."""
+    """A fact. `text`: as it is written; `inverse`: whether it reads its property backwards; `qualifiers`: of a statement."""
 
     text: str
     subject: EntityDocument
     predicate: EntityDocument
     object: EntityDocument | LiteralValue
     inverse: bool
+    qualifiers: Sequence[QualifierDocument] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,14 +104,18 @@ def named(part: Link | str) -> EntityDocument:
 
 def fact_fields(linked: LinkedFact, text: str) -> dict[str, Any]:
     """Return the fields that all documents of a fact have. `text`: as it is written."""
-    value = linked.object
     return {
         "text": text,
         "subject": named(linked.subject),
         "predicate": named(linked.predicate),
-        "object": LiteralValue(value) if isinstance(value, str) else named(value),
+        "object": _value(linked.object),
         "inverse": linked.inverse,
+        "qualifiers": [QualifierDocument(named(name), _value(value)) for name, value in linked.qualifiers],
     }
+
+
+def _value(part: Link | str) -> EntityDocument | LiteralValue:
+    return LiteralValue(part) if isinstance(part, str) else named(part)
 
 
 def fact_document(linked: LinkedFact, text: str) -> FactDocument:
@@ -382,7 +395,7 @@ def checked_text(index: str, found: Sequence[Checked]) -> FactChecks:
 @dataclass(frozen=True, kw_only=True)
 class StatedFact:
     """A fact. `text`: as it is written; `inverse`: whether it reads its property backwards; `url`: of its statement on
-    Wikidata, null if it has none."""
+    Wikidata, null if it has none; `qualifiers`: of a statement."""
 
     text: str
     subject: EntityDocument
@@ -390,6 +403,7 @@ class StatedFact:
     object: EntityDocument
     inverse: bool
     url: str | None
+    qualifiers: Sequence[QualifierDocument] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from refactx.english import inverse_of
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Link, clean_part
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal
 from refactx.iris import OWN_PREFIXES as PREFIXES
-from refactx.walks.language import Predicate, ValueKind
+from refactx.walks.language import Predicate, Statement, ValueKind
 
 LABEL, ALT_LABEL = NamedNode(PREFIXES["rdfs"] + "label"), NamedNode(PREFIXES["skos"] + "altLabel")
 DESCRIPTION = NamedNode(PREFIXES["schema"] + "description")
@@ -74,6 +74,11 @@ class StoreFacts:
     def objects(self, subjects: Sequence[str], predicate: str) -> Iterator[tuple[str, str]]:
         for subject in subjects:
             yield from ((subject, object_) for object_ in self._objects(subject, predicate))
+
+    has_statements = False
+
+    def statements(self, subject: str, predicate: str) -> Sequence[Statement]:
+        return [Statement(value) for _, value in self.objects([subject], predicate)]
 
     def hold(self, facts: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
         return [object_ in self._objects(subject, name) for subject, name, object_ in facts]

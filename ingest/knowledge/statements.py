@@ -184,7 +184,9 @@ def join_qualifiers(database: Tables, limit: int, keeps_external_ids: bool) -> N
     """Make `pairs_of` and `tails` from the judged claims."""
     order = order_of()
     properties = pa.array([2 * int(one[1:]) + 1 for one in order], pa.int64())
-    database.table_of("qualifier_order", pa.table({"property": properties, "place": pa.array(order.values(), pa.int64())}))
+    database.table_of(
+        "qualifier_order", pa.table({"property": properties, "place": pa.array(order.values(), pa.int64())})
+    )
     database.table(
         "left_out_qualifiers",
         "SELECT property, min(reason) AS reason FROM left_out"
@@ -208,7 +210,9 @@ def account_for_statements(database: Tables, dropped: Counter[str], claims: int)
     facts have qualifiers. `claims`: how many facts have none, those of ready-made lines among them."""
     count = database.number
     for table in ("judged_others", "pairs_of"):
-        dropped.update(dict(database.rows(f"SELECT reason, count(*) FROM {table} WHERE reason IS NOT NULL GROUP BY reason")))
+        dropped.update(
+            dict(database.rows(f"SELECT reason, count(*) FROM {table} WHERE reason IS NOT NULL GROUP BY reason"))
+        )
     dropped["structure"] += count("SELECT count(*) FROM statements")
     dropped[INCOMPLETE] += count(
         "SELECT count(*) FROM values_of v ANTI JOIN stated t ON v.statement = t.statement AND v.property = t.property"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from refactx.fact import LinkedFact, verbalise
+from refactx.fact import Link, LinkedFact, verbalise
 from refactx.linking.names import bare_name, unaccented
 from refactx.selection.mentions import words_of
 from refactx.walks.answered import AnsweredQuery
@@ -43,28 +43,32 @@ def evidence_of(
     [('<Danny Boyle> <date of birth> <1956-10-20> .', True), ('<Slumdog Millionaire> <director> <Danny Boyle> .', True),
      ('<Peru> <capital> <Lima> .', False)]
     """
-    written = list({parts_of(fact): fact for fact in facts}.values())
+    written = list({text_of(fact): fact for fact in facts}.values())
     says = () if unknown or not answer else _saying(answer, written)
     proof = list(_leading(says, written))
     if queries and not unknown and queries[-1].answer == answer:
-        of_query = list({parts_of(fact): fact for fact in queries[-1].facts}.values())
+        of_query = list({text_of(fact): fact for fact in queries[-1].facts}.values())
         proof = sorted(of_query, key=lambda fact: not _is_value(fact, answer))
-    known = {parts_of(fact) for fact in proof}
+    known = {text_of(fact) for fact in proof}
     return (
         *(Evidence(fact, proves=True) for fact in proof),
-        *(Evidence(fact, proves=False) for fact in written if parts_of(fact) not in known),
+        *(Evidence(fact, proves=False) for fact in written if text_of(fact) not in known),
     )
 
 
 def text_of(fact: LinkedFact) -> str:
     """Return a fact as it is written, with its terminator."""
-    return f"{verbalise(*parts_of(fact)).strip()} ."
+    qualifiers = tuple((name.label, _name(value)) for name, value in fact.qualifiers)
+    return f"{verbalise(*parts_of(fact), qualifiers).strip()} ."
 
 
 def parts_of(fact: LinkedFact) -> tuple[str, str, str]:
-    """Return the names of a fact's parts, by which facts of a text and of a query are the same."""
-    value = fact.object if isinstance(fact.object, str) else fact.object.label
-    return fact.subject.label, fact.predicate.label, value
+    """Return the names of a fact's subject, predicate and object."""
+    return fact.subject.label, fact.predicate.label, _name(fact.object)
+
+
+def _name(part: Link | str) -> str:
+    return part if isinstance(part, str) else part.label
 
 
 def _saying(answer: str, facts: Sequence[LinkedFact]) -> Sequence[LinkedFact]:
@@ -81,6 +85,8 @@ def _saying(answer: str, facts: Sequence[LinkedFact]) -> Sequence[LinkedFact]:
     bare = answer.strip(" .").lower()
     if bare in TRUTH:
         return last
+    if bare.isdecimal() and any(fact.qualifiers for fact in facts):
+        return [fact for fact in facts if fact.qualifiers]
     if bare.isdecimal():
         return next((some for some in (last, facts) if len(some) == int(bare)), [])
     said = set(words_of(answer))
@@ -92,7 +98,9 @@ def _object(fact: LinkedFact) -> str:
 
 
 def _is_value(fact: LinkedFact, answer: str) -> bool:
-    return unaccented(_object(fact)) in _values(answer)
+    """Return whether an answer has the object of a fact, or the value of a qualifier."""
+    values = [_object(fact), *(bare_name(_name(value)) for _, value in fact.qualifiers)]
+    return not _values(answer).isdisjoint(map(unaccented, values))
 
 
 def _values(answer: str) -> set[str]:

@@ -147,13 +147,18 @@ def ending(answer: Answer) -> str:
 
 def _links(facts: Iterable[LinkedFact]) -> list[tuple[str, str]]:
     """Return the label and address of each part that has an address, in the order of the facts."""
-    parts = [part for fact in facts for part in (fact.subject, fact.predicate, fact.object)]
+    parts = [
+        part
+        for fact in facts
+        for part in (fact.subject, fact.predicate, fact.object, *(one for pair in fact.qualifiers for one in pair))
+    ]
     return [(line(part.label), visible(part.url)) for part in parts if isinstance(part, Link) and part.url is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class FactPart:
-    """One part of a fact: `depth` 0 for a subject, 1 for a predicate, 2 for a value; `page`: its address or id."""
+    """One part of a fact: `depth` 0 for a subject, 1 for a predicate, 2 for a value, 3 for a qualifier; `page`: its address or
+    id."""
 
     depth: int
     label: Text
@@ -176,22 +181,28 @@ def _rows(facts: Sequence[LinkedFact], shortens: bool) -> Iterator[FactPart]:
         yield _row(0, subject, shortens, style=SUBJECT)
         for (predicate, inverse), values in properties.items():
             yield _row(1, predicate, shortens, note=" (inverse)" if inverse else "")
-            for value in values:
+            for value, qualifiers in values:
                 yield _row(2, value, shortens)
+                for name, said in qualifiers:
+                    yield _row(3, said, shortens, of=f"{name.label}: ")
 
 
-def _grouped(facts: Sequence[LinkedFact]) -> dict[Link, dict[tuple[Link, bool], list[Link | str]]]:
-    """Return the distinct values by subject, then by predicate and direction."""
-    grouped: dict[Link, dict[tuple[Link, bool], list[Link | str]]] = {}
+Stated = tuple[Link | str, tuple[tuple[Link, Link | str], ...]]
+"""A value with its qualifiers."""
+
+
+def _grouped(facts: Sequence[LinkedFact]) -> dict[Link, dict[tuple[Link, bool], list[Stated]]]:
+    """Return the distinct values with their qualifiers by subject, then by predicate and direction."""
+    grouped: dict[Link, dict[tuple[Link, bool], list[Stated]]] = {}
     for fact in facts:
         values = grouped.setdefault(fact.subject, {}).setdefault((fact.predicate, fact.inverse), [])
-        if fact.object not in values:
-            values.append(fact.object)
+        if (fact.object, fact.qualifiers) not in values:
+            values.append((fact.object, fact.qualifiers))
     return grouped
 
 
-def _row(depth: int, part: Link | str, shortens: bool, *, style: str = "", note: str = "") -> FactPart:
-    label = Text(line(part if isinstance(part, str) else part.label), style)
+def _row(depth: int, part: Link | str, shortens: bool, *, style: str = "", note: str = "", of: str = "") -> FactPart:
+    label = Text(line(of), "dim").append(line(part if isinstance(part, str) else part.label), style or "not dim")
     label.append(note, "dim")
     if isinstance(part, str) or part.url is None:
         return FactPart(depth, label, None)

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from refactx.fact import Link
-from refactx.walks.language import Hop, OrderBy, Predicate, Query, ValueKind, WalkFilter
+from refactx.walks.language import Hop, OrderBy, Predicate, Query, Statement, ValueKind, WalkFilter
 
 Fact = tuple[str, str, str]
 Graph = frozenset[Fact]
@@ -94,6 +94,11 @@ class SetFacts:
         facts = sorted(self.facts)
         for subject in subjects:
             yield from ((s, o) for s, p, o in facts if (s, p) == (subject, predicate))
+
+    has_statements = False
+
+    def statements(self, subject: str, predicate: str) -> list[Statement]:
+        return [Statement(value) for _, value in self.objects([subject], predicate)]
 
     def hold(self, facts: Sequence[Fact]) -> list[bool]:
         return [fact in self.facts for fact in facts]

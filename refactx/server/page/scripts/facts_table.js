@@ -2,10 +2,15 @@
 
 import { csvButton } from "./csv.js";
 import { element, isolated } from "./element.js";
-import { exploreUrl, link, nameOf, siteOf, sourceUrl, textOf } from "./names.js";
+import { exploreUrl, link, nameOf, qualifiersOf, siteOf, sourceUrl, split, textOf } from "./names.js";
+import { timelineOf } from "./plot.js";
 import { treeOf } from "./tree.js";
 
 const COLUMNS = ["Subject", "Property", "Value"];
+const QUALIFIERS = "Qualifiers";
+const STARTS = ["P580", "start time", "start", "since", "from"];
+const ENDS = ["P582", "end time", "end", "until", "to"];
+const POINTS = ["P585", "point in time", "date", "year"];
 const FIRST = 10;
 
 /** Return a table of facts, of which the first are shown at once. `title`: its caption. */
@@ -22,15 +27,36 @@ export function factsTable(facts, title) {
     const table = element(
         "table",
         { class: "facts" },
-        element("caption", {}, title, " ", csvButton(() => [COLUMNS, ...facts.map(textsOf)], "facts.csv")),
+        element("caption", {}, title, " ", csvButton(() => tableOf(facts), "facts.csv")),
         element("thead", {}, element("tr", {}, ...heads, links)),
         body,
     );
-    return element("div", { class: "proof" }, table, rest.length > 0 && more);
+    return element("div", { class: "proof" }, timelineOf(spansOf(facts)), table, rest.length > 0 && more);
 }
 
-function textsOf(fact) {
-    return [fact.subject, fact.predicate, fact.object].map(textOf);
+/** Return the name, and the first and last day of each fact, empty if it says none; of facts of one value, by their subjects. */
+function spansOf(facts) {
+    const isOfOne = new Set(facts.map((fact) => textOf(fact.object))).size === 1;
+    const valueOf = (fact, names) => {
+        const found = (fact.qualifiers ?? []).find(({ predicate }) =>
+            names.some((name) => name === predicate.id || name === predicate.label),
+        );
+        return found ? textOf(found.value) : "";
+    };
+    return facts.map((fact) => {
+        const point = valueOf(fact, POINTS);
+        const name = split(textOf(isOfOne ? fact.subject : fact.object)).label;
+        return [name, valueOf(fact, STARTS) || point, valueOf(fact, ENDS) || point];
+    });
+}
+
+/** Return the rows of a file of facts, with a column of qualifiers if some have any. */
+function tableOf(facts) {
+    const texts = facts.map((fact) => [fact.subject, fact.predicate, fact.object].map(textOf));
+    const qualifiers = facts.map(qualifiersOf);
+    return qualifiers.some(Boolean)
+        ? [[...COLUMNS, QUALIFIERS], ...texts.map((row, at) => [...row, qualifiers[at]])]
+        : [COLUMNS, ...texts];
 }
 
 function rowsOf(fact) {
@@ -79,7 +105,7 @@ function rowsOf(fact) {
             ),
             backwards(fact),
         ),
-        element("td", {}, entity(fact.object)),
+        element("td", {}, entity(fact.object), qualified(fact)),
         element("td", { class: "links" }, source, toggle),
     );
     return [row, below];
@@ -87,6 +113,20 @@ function rowsOf(fact) {
 
 function entity(part) {
     return part.literal === undefined ? link(exploreUrl(part.label), {}, nameOf(part.label)) : isolated(part.literal);
+}
+
+/** Return the qualifiers of a statement, one a line under its value. */
+function qualified(fact) {
+    const lines = (fact.qualifiers ?? []).map((one) =>
+        element(
+            "div",
+            {},
+            isolated(textOf(one.predicate), { class: "about" }),
+            " ",
+            entity(one.value),
+        ),
+    );
+    return lines.length > 0 && element("div", { class: "qualifiers" }, ...lines);
 }
 
 function backwards(fact) {

@@ -1,6 +1,6 @@
 /** A question and its answer as Markdown. */
 
-import { factUrl, textOf } from "./names.js";
+import { factUrl, qualifiersOf, textOf } from "./names.js";
 
 const SPECIAL = /[\\`*_[\]<>|#~]/g;
 
@@ -22,7 +22,8 @@ export function markdownOf(question, text, result) {
 }
 
 function factAsMarkdown(fact) {
-    const text = [fact.subject, fact.predicate, fact.object].map(textOf).join(" — ");
+    const said = qualifiersOf(fact);
+    const text = [fact.subject, fact.predicate, fact.object].map(textOf).join(" — ") + (said && ` (${said})`);
     return `[${escaped(text)}](${new URL(factUrl(fact), location.href).href.replace(/[()]/g, encodeURIComponent)})`;
 }
 

@@ -56,6 +56,11 @@ export function textOf(part) {
     return part.literal ?? part.label;
 }
 
+/** Return the text of a fact's qualifiers, such as `start time: 1990; end time: 1994`; empty if it has none. */
+export function qualifiersOf(fact) {
+    return (fact.qualifiers ?? []).map((one) => `${textOf(one.predicate)}: ${textOf(one.value)}`).join("; ");
+}
+
 /** Return the parts of a fact without their descriptions. */
 export function labelsOf(fact) {
     return [fact.subject, fact.predicate, fact.object].map((part) => split(textOf(part)).label);

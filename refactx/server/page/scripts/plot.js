@@ -65,6 +65,27 @@ export function plotOf(columns, rows) {
     return figure("Plot", `${columns[only]} by ${columns[label]}`, barsOf(bars, kinds[only] === "date"));
 }
 
+/**
+ * Return a timeline of spans (name, first day, last day), folded open, the earliest first; null if there are less than two.
+ * A day that is empty is open: the span goes on to that side.
+ */
+export function timelineOf(spans) {
+    const dated = spans.map(([name, ...ends]) => [name, ...ends.map((text) => dayOf(text)), ends.filter(Boolean).join(" – ")]);
+    const known = dated.filter(([, from, to]) => from !== null || to !== null);
+    if (known.length < 2) {
+        return null;
+    }
+    const days = known.flatMap(([, from, to]) => [from, to]).filter((one) => one !== null);
+    const [low, high] = [Math.min(...days), Math.max(...days)];
+    const bars = known
+        .sort((a, b) => (a[1] ?? low) - (b[1] ?? low))
+        .slice(0, MOST_BARS)
+        .map(([name, from, to, text]) => [name, from ?? low, text, to ?? high]);
+    return figure("Timeline", "When these facts hold", barsOf(bars, true));
+}
+
+const dayOf = (text) => (/^\d{1,4}$/.test(text) ? Number(text) : readers.date(text));
+
 /** Return longitude, latitude and name of each row: of a column of places, or of two that are called so; else none. */
 function placesOf(columns, kinds, rows, name) {
     const place = kinds.indexOf("place");
@@ -188,16 +209,16 @@ function scatter(points, ends = [], units = [shown, shown], hasNames = false) {
     return svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img" }, ...parts);
 }
 
-/** Return bars from zero, or marks for dates, one below the other. */
+/** Return bars from zero, or marks for dates or from one to another (the fourth of a bar), one below the other. */
 function barsOf(bars, areDates) {
     const width = widthNow();
     const left = width / 3;
     const most = Math.floor(left / LETTER) - 2; // letters
-    const numbers = bars.map((one) => one[1]);
+    const numbers = bars.flatMap((one) => [one[1], one[3] ?? one[1]]);
     const x = scale(areDates ? numbers : [0, ...numbers], left, width - 88);
-    const parts = bars.flatMap(([name, number, text], at) => {
+    const parts = bars.flatMap(([name, number, text, last = number], at) => {
         const y = at * ROW;
-        const ends = areDates ? [x.at(number) - 2, x.at(number) + 2] : [x.at(0), x.at(number)];
+        const ends = areDates ? [x.at(number) - 2, x.at(last) + 2] : [x.at(0), x.at(number)];
         const [from, to] = ends.sort((a, b) => a - b);
         const label = name.length > most ? `${name.slice(0, most - 1)}…` : name;
         return [
@@ -207,7 +228,7 @@ function barsOf(bars, areDates) {
                 { x: from, y: y + 4, width: Math.max(1, to - from), height: ROW - 8, rx: 2 },
                 svg("title", {}, `${name}: ${text}`),
             ),
-            svg("text", { x: to + 6, y: y + 15 }, areDates ? text.slice(0, 10) : shown(number)),
+            svg("text", { x: to + 6, y: y + 15 }, areDates ? (last > number ? "" : text.slice(0, 10)) : shown(number)),
         ];
     });
     return svg("svg", { viewBox: `0 0 ${width} ${bars.length * ROW}`, role: "img" }, ...parts);

@@ -134,10 +134,12 @@ export class WrittenText {
 
 /** Return a fact as a link, in the form in which it is written. */
 export function factLink(fact, given = {}) {
-    const parts = [fact.subject, fact.predicate, fact.object].map((part) =>
+    const more = (fact.qualifiers ?? []).flatMap((one) => [one.predicate, one.value]);
+    const parts = [fact.subject, fact.predicate, fact.object, ...more].map((part) =>
         element("span", { class: "part" }, bracket("<"), writtenName(textOf(part)), bracket(">")),
     );
-    return link(factUrl(fact), { class: "fact-link", ...given }, parts[0], " ", parts[1], " ", parts[2]);
+    const spaced = parts.flatMap((part, at) => (at ? [" ", part] : [part]));
+    return link(factUrl(fact), { class: "fact-link", ...given }, ...spaced);
 }
 
 function bracket(text) {

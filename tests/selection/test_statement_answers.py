@@ -1,0 +1,167 @@
+"""The text that statements of the tree answer: its facts with their qualifiers, and its answer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.query.memory_index import RowsIndex
+from support.query.sample_world import END, answers
+from support.query.world import FakeScore, Properties, WorldIndex, overlap
+
+from refactx.ask.prompt import load_prompt
+from refactx.engines.engine import TreeReading
+from refactx.fact import Qualifiers, qualifiers_of, split_fact, verbalise
+from refactx.walks.facts import TreeFacts
+from refactx.walks.language import Statement
+
+PROPERTIES: Properties = {
+    "mayor": ("P6", "entity", "mayor of"),
+    "award received": ("P166", "entity", "award received by"),
+    "start time": ("P580", "time", ""),
+    "end time": ("P582", "time", ""),
+    "point in time": ("P585", "time", ""),
+    "for work": ("P1686", "entity", ""),
+    "population": ("P1082", "quantity", ""),
+    "instance of": ("P31", "entity", "has instance"),
+}
+TOWN, ANN, BOB = "Springfield (city)", "Ann Lee (politician)", "Bob Ray (politician)"
+CUP, FILM = "Golden Cup (award)", "The Lake (film)"
+STATEMENTS: dict[tuple[str, str, str], Qualifiers] = {
+    (TOWN, "mayor", ANN): (("start time", "1986"), ("end time", "1990")),
+    (TOWN, "mayor", BOB): (("start time", "1990"), ("end time", "1994")),
+    (ANN, "award received", CUP): (("point in time", "1984"), ("for work", FILM)),
+    (TOWN, "population", "1200"): (("point in time", "1950"),),
+    (TOWN, "population", "900"): (("point in time", "1987"),),
+}
+OTHERS = {(FILM, "instance of", "film"), (CUP, "instance of", "award"), (TOWN, "instance of", "city")}
+
+
+class StatedIndex(WorldIndex):
+    """Claims of which some have qualifiers."""
+
+    has_statements = True
+
+    def __init__(self, claims: set[Any], stated: Sequence[tuple[str, str, str, Qualifiers]]) -> None:
+        super().__init__(claims, PROPERTIES)
+        RowsIndex.__init__(self, [(1, frozenset([*self.graph, *stated]))], self.tokenizer)
+
+
+INDEX = StatedIndex({*STATEMENTS, *OTHERS}, [(*fact, some) for fact, some in STATEMENTS.items()])
+
+
+WORDS = load_prompt("wikidata").words
+assert WORDS is not None
+
+
+def _of(question: str) -> Any:
+    found = answers(INDEX, question, FakeScore(INDEX.tokenizer, overlap(question)), min_confidence=3.0)
+    found._words = WORDS
+    return found
+
+
+def _text(ids: Sequence[int]) -> str:
+    assert not ids or tuple(ids[-len(END) :]) == END
+    return INDEX.tokenizer.decode(list(ids[: -len(END)]))
+
+
+def _after(question: str, subject: str, predicate: str, confidence: float = 20.0) -> str:
+    begun = INDEX.tokenizer.encode_after(INDEX.trigger, f" <{subject}> <{predicate}>")
+    ids = _of(question).of_statements(begun, confidence)
+    return _text([*begun, *ids]) if ids else ""
+
+
+@pytest.mark.parametrize(
+    ("question", "subject", "predicate", "expected"),
+    [
+        (
+            "Who was mayor of Springfield in 1988?",
+            TOWN,
+            "mayor",
+            f" <{TOWN}> <mayor> <{ANN}> <start time> <1986> <end time> <1990> .\nAnswer: Ann Lee",
+        ),
+        (
+            "Since when was Bob Ray mayor of Springfield?",
+            TOWN,
+            "mayor",
+            f" <{TOWN}> <mayor> <{BOB}> <start time> <1990> <end time> <1994> .\nAnswer: 1990",
+        ),
+        (
+            "For which work did Ann Lee receive the Golden Cup?",
+            ANN,
+            "award received",
+            f" <{ANN}> <award received> <{CUP}> <point in time> <1984> <for work> <{FILM}> .\nAnswer: The Lake",
+        ),
+        (
+            "Of which city was Bob Ray mayor in 1991?",
+            BOB,
+            "mayor of",
+            f" <{BOB}> <mayor of> <{TOWN}> .\nFact: <{TOWN}> <mayor> <{BOB}> <start time> <1990> <end time> <1994> .\n"
+            "Answer: Springfield",
+        ),
+    ],
+)
+def test_the_rest_of_a_text_is_the_statement_and_its_answer(
+    question: str, subject: str, predicate: str, expected: str
+) -> None:
+    assert _after(question, subject, predicate) == expected
+
+
+def test_nothing_holds_at_a_time_that_no_statement_has() -> None:
+    text = _after("Who was mayor of Springfield in 1930?", TOWN, "mayor")
+    assert text.endswith("\nAnswer: ")  # this channel has no words for what it does not know
+
+
+@pytest.mark.parametrize(("question", "confidence"), [("Who was mayor of Springfield?", 20.0), ("And in 1988?", 1.0)])
+def test_other_questions_and_unlikely_facts_are_left_to_the_model(question: str, confidence: float) -> None:
+    found = _of(question)
+    begun = INDEX.tokenizer.encode_after(INDEX.trigger, f" <{TOWN}> <mayor>")
+    if confidence < 3:
+        object.__setattr__(found.channel, "unknown", "I don't know.")
+    assert found.of_statements(begun, confidence) == ()
+
+
+def test_a_comparison_is_a_whole_text() -> None:
+    found = _of("Did the population of Springfield grow from 1950 to 1987?")
+    text = _text(INDEX.run(found.begin(TreeReading.ROWS)))
+    assert text == (
+        f"Fact: <{TOWN}> <population> <1200> <point in time> <1950> .\n"
+        f"Fact: <{TOWN}> <population> <900> <point in time> <1987> .\nAnswer: no"
+    )
+
+
+NAMES = ("a", "b (x)", "c", "d")
+_PAIRS = st.lists(st.tuples(st.sampled_from(["start time", "for work"]), st.sampled_from(NAMES)), max_size=3)
+_STATED = st.lists(
+    st.tuples(
+        st.sampled_from(NAMES), st.sampled_from(["mayor", "award received"]), st.sampled_from(NAMES), _PAIRS.map(tuple)
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(_STATED)
+def test_the_tree_has_the_statements_that_were_given(stated: list[tuple[str, str, str, Qualifiers]]) -> None:
+    index = StatedIndex({one[:3] for one in stated}, [one for one in stated if one[3]])
+    facts = TreeFacts(index)  # type: ignore[arg-type]
+    for subject, predicate in {(one[0], one[1]) for one in stated}:
+        own = {Statement(one[2], one[3]) for one in stated if one[:2] == (subject, predicate)}
+        qualified = {one.object for one in own if one.qualifiers}
+        expected = {one for one in own if one.qualifiers or one.object not in qualified}
+        assert set(facts.statements(subject, predicate)) == expected
+        assert sorted({value for _, value in facts.objects([subject], predicate)}) == sorted(
+            {one.object for one in own}
+        )
+        for one in own:  # and from the other side
+            inverse = facts.inverse_of(predicate)
+            assert inverse is not None
+            back = {some.qualifiers for some in facts.statements(one.object, inverse) if some.object == subject}
+            assert one.qualifiers in back or (not one.qualifiers and one.object in qualified)
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=4).map(tuple))
+def test_a_statement_is_read_as_it_is_written(qualifiers: Qualifiers) -> None:
+    text = verbalise("s", "p", "o (x)", qualifiers)
+    assert (split_fact(text), qualifiers_of(text + " .")) == (("s", "p", "o (x)"), qualifiers)
