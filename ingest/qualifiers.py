@@ -16,7 +16,21 @@ from refactx.errors import InputError
 GROUPS: Mapping[str, tuple[str, ...]] = {
     # start, end, point in time; earliest and latest; publication, opening and closing; valid in period
     "time": (
-        *("P580", "P582", "P585", "P1319", "P1326", "P8555", "P8554", "P571", "P576", "P577", "P1619", "P3999", "P7588"),
+        *(
+            "P580",
+            "P582",
+            "P585",
+            "P1319",
+            "P1326",
+            "P8555",
+            "P8554",
+            "P571",
+            "P576",
+            "P577",
+            "P1619",
+            "P3999",
+            "P7588",
+        ),
         *("P1264", "P2031", "P2032", "P837", "P2348", "P4566"),
     ),
     "ordinal": ("P1545", "P1352"),  # series ordinal, ranking

@@ -289,7 +289,9 @@ class EntityDocuments:
             columns = [snaks["statement"], *(snaks[name] for name in ("property", "object", "text", "kind"))]
             result.tables["claims"] = pa.table(columns, schema=SCHEMAS["claims"])
         result.tables["left_out"] = table_of("left_out", sorted(self._left_out))
-        rows = sum(len(result.tables[name]) for name in ("terms", "statements", "snaks", "claims") if name in result.tables)
+        rows = sum(
+            len(result.tables[name]) for name in ("terms", "statements", "snaks", "claims") if name in result.tables
+        )
         result.statements = rows + self._dropped.total()
         result.lines = result.statements + len(self._faults)
         return result

@@ -162,7 +162,9 @@ class StatementRows:
         return rows[good]
 
     def _are(self, role: str, rows: Positions) -> NDArray[np.bool_]:
-        mask: NDArray[np.bool_] = np.array([one == role for one in self._roles], np.bool_)[self._statements.predicate[rows]]
+        mask: NDArray[np.bool_] = np.array([one == role for one in self._roles], np.bool_)[
+            self._statements.predicate[rows]
+        ]
         return mask
 
     def _snaks(self, dropped: Counter[str], reason_of: Callable[[str], str]) -> Iterator[pa.Table]:
@@ -205,7 +207,12 @@ class StatementRows:
 
     def _snak_table(self, rows: Positions, **columns: pa.Array | NDArray[np.int64] | NDArray[np.uint8]) -> pa.Table:
         is_main = self._are(MAIN, rows) | self._are(MAIN_NODE, rows)
-        known = {"statement": self._subject_nodes(rows), "property": self._property[rows], "is_main": is_main, **columns}
+        known = {
+            "statement": self._subject_nodes(rows),
+            "property": self._property[rows],
+            "is_main": is_main,
+            **columns,
+        }
         schema = SCHEMAS["snaks"]
         return _table("snaks", *(known.get(one.name, pa.nulls(len(rows), one.type)) for one in schema))
 
