@@ -285,6 +285,8 @@ class _Change:
             selection = replace(selection, languages=tuple(own["languages"]))
             if selection.has_languages:
                 selection = replace(selection, aliases=bool(own.get("aliases")))
+        if selection.qualifiers is None and isinstance(own.get("qualifiers"), list):
+            selection = replace(selection, qualifiers=tuple(own["qualifiers"]))
         if self.action == "update":
             names = selection.inverse_names or tuple((own.get("inverse_names") or {}).items())
             inverse = bool(own.get("inverse"))
@@ -413,6 +415,8 @@ class _Change:
         adds = self.action != "forget"
         writing.note_change(self.connection, self.entry, note, source if adds else ())
         if adds and knowledge is not None:
+            if knowledge.report.statements:
+                writing.note_statements(self.connection, self.entry, knowledge.report.statements)
             for key in ("inverse_properties", "ready_inverses", "property_aliases"):
                 _add_to_report(self.connection, self.entry, key, getattr(knowledge.report, key))
             own, tables = _own_tables(self.entry), knowledge.report.selection["tables"]

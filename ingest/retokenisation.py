@@ -102,9 +102,11 @@ def _encode_again(index: Index, build: Build) -> tuple[EncodedFacts, int]:
 
 def _report(base: CatalogueEntry, facts: int, descriptions: int, hubs: int | None) -> Report:
     kept = ("selection", "inverse_properties", "property_aliases", "prompt")
+    statements = base.report.get("statements", 0)
     return Report(
         facts=facts,
-        claims=facts - descriptions,
+        claims=facts - descriptions - statements,
+        statements=statements,
         descriptions=descriptions,
         derived=0,
         lines_read=facts,
@@ -118,7 +120,7 @@ def _report(base: CatalogueEntry, facts: int, descriptions: int, hubs: int | Non
 def _write_texts(index: Index, folder: Path, resources: Resources, bars: ProgressBars) -> int:
     """Write the texts of all facts as a knowledge base without names; return how many facts are descriptions."""
     with open_work_database(folder, resources) as database:
-        database.execute("CREATE TABLE stored (subject VARCHAR, predicate VARCHAR, object VARCHAR)")
+        database.execute("CREATE TABLE stored (subject VARCHAR, predicate VARCHAR, object VARCHAR, tail VARCHAR)")
         for tokens, offsets in _read_facts(index):
             database.insert("stored", _decode_parts(index.tokenizer, tokens, offsets))
             bars.advance("read", len(offsets) - 1, index.facts)
@@ -132,16 +134,20 @@ def _read_facts(index: Index) -> Iterator[tuple[Tokens, Offsets]]:
 
 
 def _decode_parts(tokenizer: FactTokenizer, tokens: Tokens, offsets: Offsets) -> pa.Table:
-    """Return the subjects, predicates and objects of facts as texts."""
+    """Return the subjects, predicates, objects and tails of facts as texts."""
     try:
         texts = decode_texts(tokenizer, tokens, offsets).cast(pa.large_string())
     except pa.ArrowInvalid as error:
         raise _mismatch_error(f"a text is not UTF-8 ({error})") from error
     # ` <s> <p> <o>` without its ends; `_check_read_back` finds a text of another form.
-    parts = pc.split_pattern(pc.utf8_slice_codeunits(texts, 2, -1), "> <")
-    if not pc.all(pc.equal(pc.list_value_length(parts), 3)).as_py():
-        raise _mismatch_error("a text does not have three parts")
-    return pa.table({name: pc.list_element(parts, at) for at, name in enumerate(_PARTS)})
+    inner = pc.utf8_slice_codeunits(texts, 2, -1)
+    count = pc.count_substring(inner, "> <")
+    if not pc.all(pc.and_(pc.greater(count, 1), pc.equal(pc.bit_wise_and(count, 1), 0))).as_py():
+        raise _mismatch_error("a text does not have three parts, or those and pairs of more")
+    ended = pc.replace_substring_regex(inner, "$", "> <")  # so that each has a fourth part, if an empty one
+    parts = pc.split_pattern(ended, "> <", max_splits=3)
+    columns = {name: pc.list_element(parts, at) for at, name in enumerate(_PARTS)}
+    return pa.table({**columns, "tail": pc.replace_substring_regex(pc.list_element(parts, 3), "> <$", "")})
 
 
 def _check_read_back(index: Index, again: EncodedFacts) -> None:

@@ -5,7 +5,8 @@ They are read once, into the work database of the change:
 
 | table | columns |
 |---|---|
-| `stored` | `subject, predicate, object VARCHAR`: the facts of the index |
+| `stored` | `subject, predicate, object, tail VARCHAR`: the facts of the index; a tail has the qualifiers, or is empty |
+| `tail_parts` | `tail VARCHAR, at BIGINT, predicate, object VARCHAR`: a qualifier and its value, by their place |
 | `names` | `entity BIGINT, name, id, kind VARCHAR`: of its knowledge base; an inverse has the negative number |
 | `labels` | `language VARCHAR, entity BIGINT, label VARCHAR`: other labels of these |
 | `inverse_of` | `inverse, claim VARCHAR`: the predicates of inverse facts, and those that they read backwards |
@@ -35,7 +36,18 @@ from refactx.ingest.work import Resources, WorkDatabase, open_work_database
 from refactx.tree.bulk import from_matrix, surviving
 from refactx.tree.codes import RowCodec
 
-_FACT = r"^\s*<(?P<subject>[^<>]*)> <(?P<predicate>[^<>]*)> <(?P<object>[^<>]*)>$"
+_PAIR = "[^<>]*> <[^<>]*"
+_FACT = (
+    r"^\s*<(?P<subject>[^<>]*)> <(?P<predicate>[^<>]*)> <(?P<object>[^<>]*)"
+    f"(?:> <(?P<tail>{_PAIR}(?:> <{_PAIR})*))?>$"
+)
+_TAIL_PARTS = """
+SELECT tail, at, parts[2 * at - 1] AS predicate, parts[2 * at] AS object FROM (
+    SELECT tail, parts, unnest(range(1, len(parts) // 2 + 1)) AS at FROM (
+        SELECT tail, string_split(tail, '> <') AS parts FROM (SELECT DISTINCT tail FROM stored WHERE tail <> '')
+    )
+)
+"""
 _NAMES = pa.schema({"entity": pa.int64(), "name": pa.string(), "id": pa.string(), "kind": pa.string()})
 _LABELS = pa.schema({"language": pa.string(), "entity": pa.int64(), "label": pa.string()})
 _THINGS = pa.schema({"entity": pa.int64(), "name": pa.string(), "before": pa.string()})
@@ -64,15 +76,24 @@ UNION SELECT * FROM stored WHERE predicate = '{ALIAS_OF}' AND object IN (SELECT 
 """
 # What stays of others about things that have another name now.
 _RENAMED = f"""
-SELECT s.subject, s.predicate, s.object, coalesce(a.name, s.subject) AS new_subject, coalesce(o.name, s.object) AS new_object
+SELECT s.subject, s.predicate, s.object, s.tail, coalesce(a.name, s.subject) AS new_subject,
+    coalesce(o.name, s.object) AS new_object, coalesce(t.new_tail, s.tail) AS new_tail
 FROM (SELECT * FROM stored EXCEPT SELECT * FROM removed) s
 LEFT JOIN things a ON a.before = s.subject
 LEFT JOIN things o ON o.before = s.object AND {_ABOUT_ENTITY.replace("predicate", "s.predicate")}
-WHERE a.name <> s.subject OR o.name <> s.object
+LEFT JOIN new_tails t ON t.tail = s.tail
+WHERE a.name <> s.subject OR o.name <> s.object OR t.new_tail <> s.tail
+"""
+_NEW_TAILS = f"""
+SELECT tail, string_agg(predicate || '> <' || coalesce(name, object), '> <' ORDER BY at) AS new_tail
+FROM tail_parts LEFT JOIN things ON before = object AND {_ABOUT_ENTITY} GROUP BY tail
 """
 _FORGOTTEN = f"""
 SELECT * FROM stored WHERE subject IN (SELECT before FROM things)
 UNION SELECT * FROM stored WHERE object IN (SELECT before FROM things) AND {_ABOUT_ENTITY}
+UNION SELECT * FROM stored WHERE tail IN (
+    SELECT tail FROM tail_parts WHERE object IN (SELECT before FROM things) AND {_ABOUT_ENTITY}
+)
 """
 _MEMBER = f"SELECT name FROM names WHERE id = '{ROW_OF}' AND entity > 0"
 _WHOLE = f"SELECT name FROM names WHERE id = '{ROW_OF}' AND entity < 0"
@@ -129,6 +150,7 @@ def open_revision(
     with open_work_database(work, resources, task="read the index") as database:
         _read_facts(index, work / "stored.parquet")
         database.view_parquet("stored", work / "stored.parquet")
+        database.table("tail_parts", _TAIL_PARTS)
         database.table_of("names", _names_of(index))
         database.table_of("labels", _labels_of(index))
         properties = dict(database.rows("SELECT id, name FROM names WHERE entity > 0 AND is_property(entity)"))
@@ -161,10 +183,12 @@ class Reviser:
             " FROM given_things g LEFT JOIN names n USING (entity)",
         )
         database.table("removed", _REPLACED)
+        database.table("new_tails", _NEW_TAILS)
         database.table("renamed", _RENAMED)
-        database.execute("INSERT INTO removed SELECT subject, predicate, object FROM renamed")
+        database.execute("INSERT INTO removed SELECT subject, predicate, object, tail FROM renamed")
         database.table(
-            "added", "FROM given UNION SELECT new_subject AS subject, predicate, new_object AS object FROM renamed"
+            "added",
+            "FROM given UNION SELECT new_subject AS subject, predicate, new_object AS object, new_tail AS tail FROM renamed",
         )
         same = database.number("SELECT count(*) FROM (FROM given INTERSECT FROM stored)")
         database.table("kept", "FROM added INTERSECT FROM removed")
@@ -291,7 +315,7 @@ def _shown(found: Sequence[tuple[int, str, str]]) -> str:
 
 def _read_facts(index: Index, path: Path) -> None:
     """Write all facts of an index to a Parquet file. Raises CorruptIndexError if one is none."""
-    schema = pa.schema({name: pa.large_string() for name in ("subject", "predicate", "object")})
+    schema = pa.schema({name: pa.large_string() for name in ("subject", "predicate", "object", "tail")})
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         for matrix in surviving(index.segments):
             texts = decode_texts(index.tokenizer, *from_matrix(matrix))
@@ -331,9 +355,11 @@ def _labels_of(index: Index) -> pa.Table:
 def _read_given(database: WorkDatabase, knowledge: Path) -> None:
     database.view_parquet("given_units", knowledge / "units.parquet")
     database.view_parquet("given_facts", knowledge / "facts.parquet")
+    has_tails = any(column == "tail" for column, *_ in database.rows("DESCRIBE given_facts"))
+    tail, join = ("coalesce(t.text, '')", " LEFT JOIN given_units t ON t.unit = f.tail") if has_tails else ("''", "")
     database.table(
         "given",
-        "SELECT s.text AS subject, p.text AS predicate, o.text AS object FROM given_facts f"
+        f"SELECT s.text AS subject, p.text AS predicate, o.text AS object, {tail} AS tail FROM given_facts f"
         " JOIN given_units s ON s.unit = f.subject JOIN given_units p ON p.unit = f.predicate"
-        " JOIN given_units o ON o.unit = f.object",
+        f" JOIN given_units o ON o.unit = f.object{join}",
     )

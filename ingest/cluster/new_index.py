@@ -91,6 +91,11 @@ def _of_wikidata(files: Sequence[ClusterFile], build: Build) -> Selection:
             f"a cluster reads only Wikidata's RDF and lines of facts, not graphs of the profile {selection.profile.name}: "
             "ingest on one machine, without --cluster"
         )
+    if selection.qualifiers:
+        raise InputError(
+            "a cluster reads no qualifiers: ingest on one machine, without --cluster, or --qualifiers none"
+        )
+    selection = replace(selection, qualifiers=())
     if any(file.format in RDF_KINDS for file in files):
         return replace(selection, profile=Profile(name=WIKIDATA))
     return selection

@@ -205,6 +205,8 @@ def parse_splits(
                 account = SplitAccount(file=file, start=start)
             lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")
             parsed = BLOCK_PARSERS[form](lines[0].as_py() + b"\n", account.lines + 1, selection, "")
+            if (statements := parsed.tables.pop("ready_statements", None)) is not None:
+                parsed.dropped["qualified fact"] += len(statements)  # which a cluster does not join
             account.add(parsed)
             for name, rows in parsed.tables.items():
                 exact = cast_rows(name, rows)

@@ -496,4 +496,10 @@ def _limit_subjects(database: Tables, limit: int, *, is_stated: bool) -> int:
     database.table("ready_within", f"SELECT DISTINCT subject FROM ready ORDER BY subject LIMIT {rest}")
     database.table("ready_kept", "SELECT r.* FROM ready r SEMI JOIN ready_within w ON r.subject = w.subject")
     database.view("ready", "SELECT * FROM ready_kept")
+    if is_stated:
+        kept = "SELECT r.* FROM ready_statements r SEMI JOIN ready_within w ON r.subject = w.subject"
+        left_out = database.number("SELECT count(*) FROM ready_statements")
+        database.table("ready_statements_kept", kept)
+        database.view("ready_statements", "SELECT * FROM ready_statements_kept")
+        ready += left_out - database.number("SELECT count(*) FROM ready_statements")
     return ready - database.number("SELECT count(*) FROM ready")

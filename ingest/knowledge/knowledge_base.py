@@ -154,14 +154,18 @@ def join_tables(
 
 
 def write_facts(database: WorkDatabase, table: str, folder: Path) -> None:
-    """Write a table of facts (`subject, predicate, object`) as a knowledge base has them: the files of units and of facts."""
+    """Write a table of facts (`subject, predicate, object, tail`, that of a plain fact is empty) as a knowledge base has them:
+    the files of units and of facts."""
+    has_tails = bool(database.rows(f"SELECT 1 FROM {table} WHERE tail <> '' LIMIT 1"))
+    tail, join = (", coalesce(t.unit, -1) AS tail", " LEFT JOIN units t ON t.text = f.tail") if has_tails else ("", "")
     parts = " UNION ".join(f"SELECT {part} AS text FROM {table}" for part in ("subject", "predicate", "object"))
+    parts += f" UNION SELECT tail FROM {table} WHERE tail <> ''"
     database.numbered("units", parts, "unit")
     database.write_parquet("SELECT unit, text FROM units ORDER BY unit", folder / "units.parquet")
     database.write_parquet(
-        f"SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object FROM {table} f"
+        f"SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object{tail} FROM {table} f"
         " JOIN units s ON s.text = f.subject JOIN units p ON p.text = f.predicate JOIN units o ON o.text = f.object"
-        " ORDER BY ALL",
+        f"{join} ORDER BY ALL",
         folder / "facts.parquet",
     )
 

@@ -77,8 +77,11 @@ WITH entities AS (
     SELECT subject AS entity FROM claims UNION ALL SELECT property FROM claims
     UNION ALL SELECT object FROM claims WHERE object IS NOT NULL
     UNION ALL SELECT entity FROM terms UNION ALL SELECT target FROM redirects
+    UNION ALL SELECT property FROM snaks UNION ALL SELECT coalesce(object, unit) FROM snaks
+    UNION ALL SELECT entity FROM value_nodes
 )
 SELECT DISTINCT entity FROM (FROM entities UNION ALL SELECT -entity FROM entities WHERE is_property(entity))
+WHERE entity IS NOT NULL
 """
 _PROPERTIES_WANTED = """
 INSERT INTO mentioned SELECT unnest([property, -property]) AS entity FROM (SELECT unnest(CAST(? AS BIGINT[])) AS property)

@@ -13,6 +13,8 @@
 
 A tail is a unit as a part is: ` <start time> <1990> <end time> <1994>` without its ends. So a fact is three units or four.
 
+Lines of ready-made facts may have qualifiers too (`ready_statements`): then the line is the fact, as it stands.
+
 The best rank of a subject's statements with a property is that of the preferred ones, or else of the normal ones; their
 facts are those of a truthy dump. A statement of another rank has no fact without its qualifiers, a deprecated one none.
 """
@@ -120,7 +122,13 @@ JOIN entity_units s ON j.subject = s.entity JOIN entity_units p ON j.property = 
 LEFT JOIN used n ON j.object = n.entity JOIN units o ON o.text = coalesce(n.name, j.text)
 LEFT JOIN tails l ON j.statement = l.statement LEFT JOIN units t ON t.text = l.tail
 """
-_STATEMENT_FACTS = "SELECT DISTINCT subject, predicate, object, tail FROM stated_rows WHERE tail >= 0"
+_STATEMENT_FACTS = """
+SELECT subject, predicate, object, tail FROM stated_rows WHERE tail >= 0
+UNION
+SELECT s.unit, p.unit, o.unit, t.unit FROM ready_statements r
+JOIN units s ON s.text = r.subject JOIN units p ON p.text = r.predicate
+JOIN units o ON o.text = r.object JOIN units t ON t.text = r.tail
+"""
 FACTS = """
 SELECT subject, predicate, object, -1 AS tail FROM plain_facts
 UNION ALL SELECT subject, predicate, object, tail FROM statement_facts
@@ -128,6 +136,7 @@ UNION ALL SELECT subject, predicate, object, tail FROM statement_facts
 UNITS = """
     UNION ALL SELECT tail FROM tails
     UNION ALL SELECT text FROM judged_others WHERE reason IS NULL AND text IS NOT NULL
+    UNION ALL SELECT unnest([subject, predicate, object, tail]) FROM ready_statements
 """
 USED = """
     UNION SELECT subject FROM judged_others WHERE reason IS NULL
@@ -154,7 +163,10 @@ JOIN = "LEFT JOIN unit_labels w ON c.unit = w.entity"
 def state_claims(database: Tables, selection: Selection) -> bool:
     """Make `stated`, `values_of` and `other_claims`, and replace `claims`, if statements are given in full; return whether
     they are."""
-    if selection.qualifiers == () or not isinstance(database, WorkDatabase) or not database.has_rows("statements"):
+    if not isinstance(database, WorkDatabase):
+        return False
+    is_given = selection.qualifiers != () and database.has_rows("statements")
+    if not is_given and not database.has_rows("ready_statements"):
         return False
     database.table("stated", _STATED)
     database.table_of("written_times", _WRITTEN.empty_table())
@@ -218,13 +230,18 @@ def account_for_statements(database: Tables, dropped: Counter[str], claims: int)
         "SELECT count(*) FROM values_of v ANTI JOIN stated t ON v.statement = t.statement AND v.property = t.property"
         " WHERE is_main"
     )
-    rows = count("SELECT count(*) FROM stated_rows") + count("SELECT count(*) FROM ready")
+    ready = "SELECT count(*) FROM ready_statements"
+    rows = count("SELECT count(*) FROM stated_rows") + count("SELECT count(*) FROM ready") + count(ready)
     bare = count("SELECT count(*) FROM stated_rows WHERE NOT is_best AND tail < 0")
     told = count(
         "SELECT count(*) FROM (SELECT DISTINCT subject, predicate, object, tail FROM stated_rows WHERE is_best OR tail >= 0)"
     )
     told += claims - count(
         "SELECT count(*) FROM (SELECT DISTINCT subject, predicate, object FROM stated_rows WHERE is_best)"
+    )
+    stated = count("SELECT count(*) FROM statement_facts")
+    told += stated - count(
+        "SELECT count(*) FROM (SELECT DISTINCT subject, predicate, object, tail FROM stated_rows WHERE tail >= 0)"
     )
     dropped[NOT_BEST] += bare
     pairs = count("SELECT count(*) FROM pairs_of WHERE reason IS NULL")
@@ -233,4 +250,4 @@ def account_for_statements(database: Tables, dropped: Counter[str], claims: int)
     )[0]
     dropped["too many qualifiers"] += int(beyond)
     dropped["duplicate"] += rows - bare - told + pairs - kept - int(beyond)
-    return told + kept, count("SELECT count(*) FROM statement_facts")
+    return told + kept, stated

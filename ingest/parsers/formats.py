@@ -256,15 +256,15 @@ def parse_ready_made(block: bytes, first_line: int) -> Parsed:
     return result
 
 
-def split_line(line: str) -> tuple[str, str, str] | None:
-    """Return the three raw parts of a ready-made fact, with or without its dot; None if there are not three.
+def split_line(line: str) -> tuple[str, ...] | None:
+    """Return the raw parts of a ready-made fact, with or without its dot: three, or those of qualifiers too; else None.
 
     A part may hold `<` or `>` as long as `> <` marks only the two boundaries between parts.
 
     >>> split_line("<a < b>  <is> <1> .")
     ('a < b', 'is', '1')
-    >>> split_line("<a> <is> <b> <c> .") is None
-    True
+    >>> split_line("<a> <is> <b> <c> .") is None, split_line("<a> <is> <b> <since> <1990>")
+    (True, ('a', 'is', 'b', 'since', '1990'))
     """
     line = line.strip()
     if line.endswith("."):
@@ -272,13 +272,13 @@ def split_line(line: str) -> tuple[str, str, str] | None:
     if not (line.startswith("<") and line.endswith(">")):
         return None
     parts = _BOUNDARY.split(line[1:-1])
-    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
+    return tuple(parts) if len(parts) >= 3 and len(parts) % 2 else None
 
 
 def _parse_lines(lines: Sequence[str | bytes], numbers: Iterable[int]) -> Parsed:
     """Parse lines of any form, given the number of each in its file."""
     result = Parsed(lines=len(lines))
-    facts: list[tuple[str, str, str]] = []
+    facts: list[tuple[str, ...]] = []
     for number, line in zip(numbers, lines, strict=False):
         if isinstance(line, bytes):
             result.faults.append((number, not_utf8(line)))
@@ -297,8 +297,10 @@ def _parse_lines(lines: Sequence[str | bytes], numbers: Iterable[int]) -> Parsed
             result.dropped["empty part"] += 1
             continue
         result.cut += sum(len(part) > MAX_PART_CHARACTERS for part in clean)
-        facts.append((cut_part(clean[0]), cut_part(clean[1]), cut_part(clean[2])))
-    result.tables["ready"] = table_of("ready", facts)
+        facts.append(tuple(map(cut_part, clean)))
+    result.tables["ready"] = table_of("ready", [fact for fact in facts if len(fact) == 3])
+    if statements := [(*fact[:3], "> <".join(fact[3:])) for fact in facts if len(fact) > 3]:
+        result.tables["ready_statements"] = table_of("ready_statements", statements)
     return result
 
 

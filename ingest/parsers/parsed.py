@@ -7,6 +7,7 @@
 | `redirects` | `entity, target BIGINT`: an entity that was merged, and into which |
 | `left_out` | `property BIGINT, reason VARCHAR`: properties whose claims are dropped, by their datatype |
 | `ready` | `subject, predicate, object VARCHAR`: ready-made facts |
+| `ready_statements` | the same and `tail VARCHAR`: what follows the object, its parts joined by `> <` |
 | `statements` | `statement, subject, property BIGINT`: the statements of Wikidata that are given in full |
 | `ranks` | `statement BIGINT, rank UTINYINT`: 0 deprecated, 1 normal, 2 preferred |
 | `snaks` | `statement, property BIGINT, is_main BOOLEAN`, an object as in `claims`, `unit, value BIGINT` |
@@ -58,6 +59,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "redirects": pa.schema({"entity": pa.int64(), "target": pa.int64()}),
     "left_out": pa.schema({"property": pa.int64(), "reason": _TEXT}),
     "ready": pa.schema({"subject": _TEXT, "predicate": _TEXT, "object": _TEXT}),
+    "ready_statements": pa.schema({name: _TEXT for name in ("subject", "predicate", "object", "tail")}),
     "ids": pa.schema({"entity": pa.int64(), "id": _TEXT}),
     "statements": pa.schema({"statement": pa.int64(), "subject": pa.int64(), "property": pa.int64()}),
     "ranks": pa.schema({"statement": pa.int64(), "rank": pa.uint8()}),

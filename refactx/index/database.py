@@ -66,7 +66,7 @@ class DatabaseSource:
         self._hold_small([segment for segment in segments if id(segment) not in old], segments)
         mark = version_of(self.entry, [(row[0], row[-1]) for row in now.segments], now.names)
         tables = tuple(table for table, _ in now.names)
-        return Snapshot(segments, tree_of(segments, cache_bytes), tables, mark, now.server)
+        return Snapshot(segments, tree_of(segments, cache_bytes), tables, mark, now.has_statements, now.server)
 
     def _read_state(self) -> IndexState:
         """Return the index as it is now, but not as it was before it was read last: a standby may be behind."""

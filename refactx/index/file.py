@@ -472,7 +472,11 @@ class FileSource:
         """Return the index. It does not change, also if another file gets the path."""
         mark = IndexVersion((0, self._file.checksum), (), ())
         return Snapshot(
-            self._segments, tree_of(self._segments, cache_bytes), tuple(range(len(self._names)))[::-1], mark
+            self._segments,
+            tree_of(self._segments, cache_bytes),
+            tuple(range(len(self._names)))[::-1],
+            mark,
+            bool(self.entry.report.get("statements")),
         )
 
     def standby_wait(self) -> None:

@@ -509,7 +509,7 @@ class Index:
     @property
     def has_statements(self) -> bool:
         """Whether facts may have qualifiers: a fact may then begin others, and facts below a prefix are not plain facts."""
-        return bool(self.entry.report.get("statements"))
+        return self._refreshed.now.has_statements
 
     @property
     def has_hubs(self) -> bool:

@@ -57,12 +57,14 @@ class Segment:
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """An index at one moment. `tree`: the signed sum of the segments; `name_tables`: the numbers of the knowledge
-    base's, the latest first; `mark`: the index and all these tables; `server`: the one that has them."""
+    base's, the latest first; `mark`: the index and all these tables; `has_statements`: facts may have qualifiers; `server`:
+    the one that has them."""
 
     segments: tuple[Segment, ...]
     tree: FactTree
     name_tables: tuple[int, ...]
     mark: IndexVersion
+    has_statements: bool = False
     server: "Server | None" = None
 
     @property

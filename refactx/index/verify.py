@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from refactx.errors import CorruptIndexError
-from refactx.fact import is_written, is_written_part, split_fact, unit
+from refactx.fact import is_written, is_written_part, qualifiers_of, split_fact, verbalise
 from refactx.index.index import Index
 from refactx.index.names import block_key, is_id_key, is_written_id, language_of, unpack_ids
 from refactx.tokenizer import FactTokenizer
@@ -26,7 +26,7 @@ SAMPLE_EVERY = 997
 
 MOST_FAULTS = 20
 
-_THREE_PAIRS = 3 + (3 << 16)
+_PAIR, _THREE_PAIRS = 1 + (1 << 16), 3 + (3 << 16)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -242,13 +242,14 @@ class _SegmentWalk:
             self._verdict.add(f"{where}: entries {at} to {len(sequences)} belong to no entry above")
 
     def _count(self, facts: list[tuple[int, ...]]) -> None:
-        """Count facts, and check the texts of every 997th and of those without three pairs of brackets."""
+        """Count facts, and check the texts of every 997th and of those without pairs of brackets for
+        three parts, and two for each qualifier."""
         verdict, brackets = self._verdict, self._brackets
         for fact in facts:
             verdict.facts += 1
             verdict.tokens += len(fact)
             count = sum([brackets[token] for token in fact if token in brackets])  # noqa: C419 (a list is faster)
-            if count != _THREE_PAIRS or verdict.facts % SAMPLE_EVERY == 1:
+            if (count != _THREE_PAIRS and not _has_qualifiers(count)) or verdict.facts % SAMPLE_EVERY == 1:
                 self._check_text(fact)
         self._progress(len(facts))
 
@@ -258,7 +259,17 @@ class _SegmentWalk:
         tokenizer = self._index.tokenizer
         text = tokenizer.decode(fact)
         parts = split_fact(text)
-        if parts is None or "".join(map(unit, parts)) != text:
+        if parts is None or verbalise(*parts, qualifiers_of(text)) != text:
             self._verdict.add(f"the ids {list(fact)} have the text {text!r}, which is not a fact of three parts")
         elif tuple(tokenizer.encode_after(self._index.trigger, text)) != fact:
             self._verdict.add(f"the fact {text!r} encodes to other ids than the stored ones")
+
+
+def _has_qualifiers(count: int) -> bool:
+    """Return whether brackets are those of three parts and of pairs after them.
+
+    >>> [_has_qualifiers(pairs * _PAIR) for pairs in (2, 3, 4, 5)]
+    [False, False, False, True]
+    """
+    pairs, rest = divmod(count, _PAIR)
+    return rest == 0 and pairs > 3 and pairs % 2 == 1

@@ -412,7 +412,7 @@ class IndexState:
 
     `server`: of the connection; `started`: when the server that answered was started, also behind a pooler;
     `is_standby`: whether it follows another. `changes`: how often the index was changed; None if it is not there.
-    `names`: numbers and times of its name tables, the latest first. `segments`: the columns of `sql/snapshot.sql` from
+    `has_statements`: facts may have qualifiers. `names`: numbers and times of its name tables, the latest first. `segments`: the columns of `sql/snapshot.sql` from
     the number on, in the order of the numbers.
     """
 
@@ -420,6 +420,7 @@ class IndexState:
     started: str
     is_standby: bool
     changes: int | None
+    has_statements: bool
     names: tuple[tuple[int, datetime], ...]
     segments: tuple[Sequence[Any], ...]
 
@@ -436,7 +437,7 @@ class IndexState:
 def read_index_state(connection: TimeLimitedConnection, index: int) -> IndexState:
     """Return an index as a connection sees it now, with one query."""
     rows = connection.execute(query("snapshot").encode(), {"index": index}, binary=True).fetchall()
-    started, is_standby, changes, numbers, times = rows[0][:5]
+    started, is_standby, changes, has_statements, numbers, times = rows[0][:6]
     if connection.server is None:
         raise RuntimeError("this is no connection of a pool")
     return IndexState(
@@ -444,6 +445,7 @@ def read_index_state(connection: TimeLimitedConnection, index: int) -> IndexStat
         started=started,
         is_standby=is_standby,
         changes=changes,
+        has_statements=has_statements,
         names=tuple(zip(numbers or (), times or (), strict=True)),
-        segments=tuple(row[5:] for row in rows if row[5] is not None),
+        segments=tuple(row[6:] for row in rows if row[6] is not None),
     )

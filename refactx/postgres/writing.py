@@ -136,6 +136,15 @@ def add_to_report(connection: Connection, entry: CatalogueEntry, key: str, added
     )
 
 
+def note_statements(connection: Connection, entry: CatalogueEntry, added: int) -> None:
+    """Add to the number of facts with qualifiers in the account of an index, so that readers expect them."""
+    connection.execute(
+        """UPDATE refactx.indexes SET report = report
+            || jsonb_build_object('statements', coalesce((report ->> 'statements')::bigint, 0) + %s) WHERE id = %s""",
+        [added, entry.id],
+    )
+
+
 def name_tables(connection: Connection, entry: CatalogueEntry) -> tuple[int, ...]:
     """Return the ready name tables of an index's knowledge base, the oldest first."""
     return tuple(

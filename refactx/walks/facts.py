@@ -1,6 +1,7 @@
 """The facts of an index as a `FactSet`: a subject's facts with a predicate are those below ` <subject> <predicate>`.
 
-Counts are leaf counts. Many subjects or facts at once are read with a few round trips. With a tokenizer whose tokens
+Counts are leaf counts; where facts may have qualifiers (`Index.has_statements`), a fact counts without these, and is found
+one by one: a statement beside a plain fact is no second one, and one without it none. Many subjects or facts at once are read with a few round trips. With a tokenizer whose tokens
 cross the parts of facts, completions of texts take the place of prefixes: they are always right, and slower.
 
 They need a tokenizer none of whose tokens has text of two parts (`Units.are_whole`). Then the ids of a fact are those
@@ -17,7 +18,7 @@ from typing import TypeVar, get_args
 import numpy as np
 
 from refactx.decoding.names import Units
-from refactx.fact import ALIAS_OF, DESCRIPTIONS, Link, split_fact, unit, verbalise
+from refactx.fact import ALIAS_OF, DESCRIPTIONS, Link, qualifiers_of, split_fact, unit, verbalise
 from refactx.index.index import Index, completions, token_sequences
 from refactx.linking.linker import Linker
 from refactx.tree.bulk import contained, read_ahead, surviving
@@ -45,24 +46,29 @@ _WITHOUT_ID = {
 }
 
 
-def parts_below(segments: Segments, prefix: Path, closing: frozenset[int]) -> Iterator[tuple[Path, int]]:
-    """Yield the ids of each part that continues a prefix, and the number of facts with it, in ascending order.
+def parts_below(
+    segments: Segments, prefix: Path, closing: frozenset[int], *, ends: bool = False
+) -> Iterator[tuple[Path, int]]:
+    """Yield the ids of each part that continues a prefix, and the number of facts with it, in ascending order. `ends`: only
+    those with which a fact ends, which are objects.
 
     Raises as `StoredTree.children` does.
     """
-    streams = [_signed_parts(sign, tree, prefix, closing) for sign, tree in segments]
+    streams = [_signed_parts(sign, tree, prefix, closing, ends) for sign, tree in segments]
     for part, same in groupby(merge(*streams), key=lambda found: found[0]):
         leaves = sum(signed for _, signed in same)
         if leaves > 0:
             yield part, leaves
 
 
-def _signed_parts(sign: int, tree: StoredTree, prefix: Path, closing: frozenset[int]) -> Iterator[tuple[Path, int]]:
+def _signed_parts(
+    sign: int, tree: StoredTree, prefix: Path, closing: frozenset[int], ends: bool
+) -> Iterator[tuple[Path, int]]:
     waiting, skipped = [(prefix, 0)], len(prefix)
     while waiting:
         path, leaves = waiting.pop()
         if len(path) > skipped and path[-1] in closing:
-            yield path[skipped:], sign * leaves
+            yield path[skipped:], sign * (tree.children(path).terminal if ends else leaves)
             continue
         below = tree.children(path)
         if len(below.tokens) == 1:
@@ -150,9 +156,15 @@ class TreeFacts:
         """Return the predicates of a subject, and the number of facts of each, in the order of the tree."""
         if not self._units.are_whole:
             before = unit(subject)
-            return {_last_part(text): count for text, count in self._completions(f"{before} <")}
+            found_texts = self._completions(f"{before} <")
+            if self._index.has_statements:
+                names = [_last_part(text) for text, _ in found_texts]
+                return {name: n for name in names if (n := sum(1 for _ in self.objects([subject], name)))}
+            return {_last_part(text): count for text, count in found_texts}
         (prefix,) = self._units.encode([subject])
         found = self._with_segments(lambda segments: list(parts_below(segments, prefix, self._units.closing)))
+        if self._index.has_statements:
+            found = [(part, count) for part, _ in found if (count := self._count_objects((*prefix, *part)))]
         present = {self._units.text(part): leaves for part, leaves in found}
         return present | dict(self._catalogue.hub_counts([subject]).get(subject, {}))
 
@@ -173,6 +185,8 @@ class TreeFacts:
         if self._units.are_whole:
             prefixes = self._prefixes(subjects, predicate)
             present = self._with_segments(lambda segments: count_facts(segments, prefixes))
+            if self._index.has_statements:  # a single fact may be a statement without its plain fact
+                present = [count and self._count_objects(one) for count, one in zip(present, prefixes, strict=True)]
         else:
             present = [sum(1 for _ in self.objects([subject], predicate)) for subject in subjects]
         hubs = self._catalogue.hub_counts(subjects)
@@ -190,7 +204,8 @@ class TreeFacts:
         if not self._units.are_whole:
             for subject in subjects:
                 for text, _ in self._completions(f"{unit(subject)}{unit(predicate)} <"):
-                    yield subject, _last_part(text)
+                    if not self._index.has_statements or text in self._index:
+                        yield subject, _last_part(text)
             return
         for low in range(0, len(subjects), AT_ONCE):
             some = subjects[low : low + AT_ONCE]
@@ -273,10 +288,15 @@ class TreeFacts:
         Those with most facts are first.
         """
         closing, whole, decode = self._units.closing, self._units.are_whole, self._units.tokenizer.decode
+        has_statements = self._index.has_statements
 
         def read(segments: Segments) -> dict[Path, tuple[int, Path]]:
             counts, first = Counter[Path](), dict[Path, Path]()
             for ids in sequences(segments, lasts):
+                if has_statements and (
+                    sum(map(closing.__contains__, ids)) > 3 if whole else qualifiers_of(decode(ids))
+                ):
+                    continue
                 key: Path = ()
                 if whole:
                     key = ids[slice(*islice((at for at, token in enumerate(ids, 1) if token in closing), 2))]
@@ -309,11 +329,18 @@ class TreeFacts:
         if not self._units.are_whole:
             texts = map(self._units.tokenizer.decode, sequences(segments, lasts))
             wanted = set(ends)
-            yield from (fact for text in texts if (fact := split_fact(text)) is not None and fact[1:] in wanted)
+            yield from (
+                fact
+                for text in texts
+                if (fact := split_fact(text)) is not None and fact[1:] in wanted and not qualifiers_of(text)
+            )
             return
         ids = self._units.encode([part for end in ends for part in end])
         paths = [(*ids[at], *ids[at + 1]) for at in range(0, len(ids), 2)]
+        closing, has_statements = self._units.closing, self._index.has_statements
         for begin, number in begins_of(segments, paths, lasts):
+            if has_statements and sum(map(closing.__contains__, begin)) != 1:  # the pair is a qualifier and its value
+                continue
             yield self._units.text(begin), *ends[number]
 
     def ids(self, names: Sequence[str]) -> dict[str, str]:
@@ -353,11 +380,16 @@ class TreeFacts:
         """Yield the ids of each object below a prefix. After a compaction, continue with the index as it is then."""
         last: Path = ()
         for part, _ in self._index.stream(
-            lambda snapshot: parts_below(snapshot.signed_trees, prefix, self._units.closing)
+            lambda snapshot: parts_below(
+                snapshot.signed_trees, prefix, self._units.closing, ends=snapshot.has_statements
+            )
         ):
             if part > last:
                 yield part
                 last = part
+
+    def _count_objects(self, prefix: Path) -> int:
+        return sum(1 for _ in self._parts(prefix))
 
     def _with_segments(self, read: Callable[[Segments], Value]) -> Value:
         """Call `read` with the segments of the index; after a compaction, again with those of then."""

@@ -5,8 +5,8 @@ value if that is before the period, *equals* it within the period, and is *over*
 three holds: `1956-10-20` equals `1956`, and `1956` is under `1956-10-20`. (A truthy dump writes a year as its 1
 January, so a literal does not say how precise it is.)
 
-**Quantities** compare as decimal numbers of any size, **coordinates** are equal or not, and **text** compares without
-the case of letters. A name is compared without its description in parentheses; it also equals itself with it. If the
+**Quantities** compare as decimal numbers of any size, without their units, **coordinates** are equal or not, and **text**
+compares without the case of letters. A name is compared without its description in parentheses; it also equals itself with it. If the
 kind of a predicate's objects is not known, a literal has every kind that it can be read as: `1956` is a time and a
 quantity. So has text that is sorted, or compared by *over* or *under*: a graph may have numbers without a datatype.
 """
@@ -98,6 +98,16 @@ def parse_quantity(text: str) -> Decimal | None:
         return None
 
 
+def number_of_amount(text: str) -> str:
+    """Return the number of an amount, which may have a unit after it; a text that is no amount as it is.
+
+    >>> number_of_amount("4478 metre"), number_of_amount("-0.440"), number_of_amount("Up 2")
+    ('4478', '-0.440', 'Up 2')
+    """
+    number, _, unit = text.partition(" ")
+    return number if unit and not unit[0].isdigit() and _QUANTITY.fullmatch(number) else text
+
+
 def parse_coordinates(text: str) -> Coordinates | None:
     """Return the place that a text names, as facts write it; None if it is not one.
 
@@ -184,7 +194,9 @@ def _readings(text: str, kind: ValueKind) -> tuple[Period | None, Decimal | None
     is_open = kind in ("literal", "mixed")
     return (
         parse_time(text) if is_open or kind == "time" else None,
-        parse_quantity(text) if is_open or kind == "quantity" else None,
+        parse_quantity(number_of_amount(text) if kind == "quantity" else text)
+        if is_open or kind == "quantity"
+        else None,
         parse_coordinates(text) if is_open or kind == "coordinates" else None,
     )
 
@@ -223,6 +235,6 @@ def sort_key(value: str, order: Ordered) -> Day | Decimal | None:
     ((1956, 10, 1), Decimal('-1.50'), None)
     """
     if order == "quantity":
-        return parse_quantity(value)
+        return parse_quantity(number_of_amount(value))
     period = parse_time(value)
     return None if period is None else period.first

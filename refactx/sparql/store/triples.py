@@ -1,4 +1,4 @@
-"""The triples of facts: each fact gives one, or none if it is an inverse fact, and names give labels.
+"""The triples of facts: each fact gives one, or none if it is an inverse fact or has qualifiers, and names give labels.
 
 A fact alone, with the ids and kinds of names, decides its triple. So the triples of a store are the union of those of
 the index's facts, in any order, of the labels of names, and of those of properties (`wd:P57 wikibase:directClaim wdt:P57`).
@@ -14,6 +14,7 @@ Literals are those that the dump had, as far as a fact tells (docs/reference/nam
 | `1956-10-20` | `"1956-10-20T00:00:00Z"^^xsd:dateTime` |
 | `1956-10`, `1956` | `"1956-10-00T00:00:00Z"^^xsd:dateTime`, `"1956-00-00T00:00:00Z"^^xsd:dateTime` |
 | `200 BCE` | `"-0199-01-01T00:00:00Z"^^xsd:dateTime` |
+| `4478 metre`, of a property that has amounts alone | `"4478"^^xsd:decimal` |
 | `-0.440`, `6.02e+23` | `"-0.440"^^xsd:decimal`, `"6.02e+23"^^xsd:double`, as an ingest writes the numbers of a graph |
 | `52.51°N, 13.38°E` | `"Point(13.38 52.51)"^^geo:wktLiteral` |
 | `true`, of a property that has not texts alone | `"true"^^xsd:boolean` |
@@ -32,7 +33,7 @@ from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.index import Named
 from refactx.iris import PREFIXES, entity_iri, property_iri
 from refactx.linking.names import bare_name
-from refactx.walks.values import parse_coordinates, parse_time
+from refactx.walks.values import number_of_amount, parse_coordinates, parse_time
 
 LABEL = NamedNode(PREFIXES["rdfs"] + "label")
 DESCRIPTION = NamedNode(PREFIXES["schema"] + "description")
@@ -134,7 +135,7 @@ def value_literal(text: str, kind: str | None) -> Literal | None:
     is_open = kind not in ("time", "quantity", "coordinates")
     found = None
     if is_open or kind == "quantity":
-        found = _quantity(text)
+        found = _quantity(number_of_amount(text) if kind == "quantity" else text)
     if found is None and (is_open or kind == "time"):
         found = _time(text)
     if found is None and (is_open or kind == "coordinates"):
@@ -224,7 +225,10 @@ class Triples:
         self.odd_dates: dict[str, str] = {}
 
     def of(self, facts: Sequence[Fact]) -> list[Quad | None]:
-        """Return the triple of each fact; None for an inverse fact. `find` is called twice, for any number of facts."""
+        """Return the triple of each fact; None for an inverse fact, and for one with qualifiers, beside its plain fact.
+
+        `find` is called twice, for any number of facts.
+        """
         named = self._find({name for fact in facts for name in (fact.subject, fact.predicate)})
         objects = self._find({fact.object for fact in facts if _may_name(fact, named.get(fact.predicate))})
         return [self._triple(fact, named, objects) for fact in facts]
@@ -245,6 +249,8 @@ class Triples:
 
     def _triple(self, fact: Fact, named: Mapping[str, Named], objects: Mapping[str, Named]) -> Quad | None:
         predicate = named.get(fact.predicate)
+        if fact.qualifiers:
+            return None
         if predicate is None and fact.predicate == ALIAS_OF and fact.subject.endswith(ALIAS):
             return Quad(_node(fact.object, objects), ALT_LABEL, self._text(fact.subject.removesuffix(ALIAS)))
         subject = _node(fact.subject, named)
