@@ -211,6 +211,35 @@ def test_a_fact_of_another_graph_leads_to_its_subject_and_to_no_place_that_is_ma
     expect(page.locator("table.facts .source")).to_have_text("e.org ↗")
 
 
+def test_qualifiers_stand_under_their_value_and_times_make_a_timeline(pages: Pages, tiny_server: Running) -> None:
+    page = pages.open(tiny_server.url)
+
+    def named(label: str) -> dict[str, str | None]:
+        return {"label": label, "id": None, "url": None}
+
+    facts = []
+    for name, start, end in (("Ann Lee (politician)", "1986", "1990-04-30"), ("Bob Ray", "1990-04-30", None)):
+        times = [("start time", start), *([("end time", end)] if end else [])]
+        qualifiers = [{"predicate": named(of), "value": {"literal": value}} for of, value in times]
+        text = f"<Springfield> <mayor> <{name}>{''.join(f' <{of}> <{value}>' for of, value in times)} ."
+        facts.append(
+            {"text": text, "subject": named("Springfield"), "predicate": named("mayor"), "object": named(name)}
+        )
+        facts[-1] |= {"inverse": False, "span": None, "proves": True, "qualifiers": qualifiers}
+    replay(page, replayed("Answer: Ann Lee; Bob Ray", facts=facts))
+    ask(page, "Which?")
+    table = page.locator("table.facts")
+    expect(table.locator("tbody tr:not(.below)")).to_have_count(2)
+    expect(table.locator(".qualifiers").first).to_have_text("start time 1986end time 1990-04-30")
+    plot = page.locator(".plot")
+    expect(plot.locator("summary")).to_have_text("Timeline")
+    expect(plot.locator("rect")).to_have_count(2)
+    expect(plot.locator("svg text").first).to_have_text("Ann Lee")
+    bars = plot.locator("rect").evaluate_all("all => all.map((one) => one.getBoundingClientRect().x)")
+    assert bars[0] < bars[1]
+    assert_accessible(page)
+
+
 def test_the_answer_without_facts_stands_beside_and_its_facts_are_checked(pages: Pages, sample_server: str) -> None:
     page = pages.open(sample_server)
     page.get_by_role("switch").check()

@@ -31,7 +31,7 @@ export function factsTable(facts, title) {
         element("thead", {}, element("tr", {}, ...heads, links)),
         body,
     );
-    return element("div", { class: "proof" }, timelineOf(spansOf(facts)), table, rest.length > 0 && more);
+    return element("div", { class: "proof" }, table, rest.length > 0 && more, timelineOf(spansOf(facts)));
 }
 
 /** Return the name, and the first and last day of each fact, empty if it says none; of facts of one value, by their subjects. */

@@ -70,17 +70,18 @@ export function plotOf(columns, rows) {
  * A day that is empty is open: the span goes on to that side.
  */
 export function timelineOf(spans) {
-    const dated = spans.map(([name, ...ends]) => [name, ...ends.map((text) => dayOf(text)), ends.filter(Boolean).join(" – ")]);
+    const dated = spans.map(([name, ...ends]) => [name, ...ends.map(dayOf), ends.map((text) => text.slice(0, 4)).join("–")]);
     const known = dated.filter(([, from, to]) => from !== null || to !== null);
     if (known.length < 2) {
         return null;
     }
     const days = known.flatMap(([, from, to]) => [from, to]).filter((one) => one !== null);
     const [low, high] = [Math.min(...days), Math.max(...days)];
+    const open = (high - low || 1) / 10;
     const bars = known
-        .sort((a, b) => (a[1] ?? low) - (b[1] ?? low))
+        .sort((a, b) => (a[1] ?? -Infinity) - (b[1] ?? -Infinity))
         .slice(0, MOST_BARS)
-        .map(([name, from, to, text]) => [name, from ?? low, text, to ?? high]);
+        .map(([name, from, to, text]) => [name, from ?? low - open, text, to ?? high + open]);
     return figure("Timeline", "When these facts hold", barsOf(bars, true));
 }
 
@@ -228,7 +229,7 @@ function barsOf(bars, areDates) {
                 { x: from, y: y + 4, width: Math.max(1, to - from), height: ROW - 8, rx: 2 },
                 svg("title", {}, `${name}: ${text}`),
             ),
-            svg("text", { x: to + 6, y: y + 15 }, areDates ? (last > number ? "" : text.slice(0, 10)) : shown(number)),
+            svg("text", { x: to + 6, y: y + 15 }, areDates ? text.slice(0, 10) : shown(number)),
         ];
     });
     return svg("svg", { viewBox: `0 0 ${width} ${bars.length * ROW}`, role: "img" }, ...parts);
