@@ -60,6 +60,21 @@ class FactDocument:
     inverse: bool
 
 
+@dataclass(frozen=True)
+class QualifierDocument:
+    """A qualifier of a fact, with its value."""
+
+    name: EntityDocument
+    value: EntityDocument | LiteralValue
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualifiedFact(FactDocument):
+    """A fact with qualifiers, in their order."""
+
+    qualifiers: Sequence[QualifierDocument]
+
+
 @dataclass(frozen=True, kw_only=True)
 class EvidenceDocument(FactDocument):
     """A fact of an answer. `proves`: whether the answer follows from it; else it was only tried."""
@@ -106,7 +121,14 @@ def fact_fields(linked: LinkedFact, text: str) -> dict[str, Any]:
 
 
 def fact_document(linked: LinkedFact, text: str) -> FactDocument:
-    return FactDocument(**fact_fields(linked, text))
+    """Return the document of a fact; one of a statement has its qualifiers too."""
+    if not linked.qualifiers:
+        return FactDocument(**fact_fields(linked, text))
+    pairs = [
+        QualifierDocument(named(name), LiteralValue(value) if isinstance(value, str) else named(value))
+        for name, value in linked.qualifiers
+    ]
+    return QualifiedFact(**fact_fields(linked, text), qualifiers=pairs)
 
 
 def evidence_document(found: Evidence) -> EvidenceDocument:
