@@ -69,8 +69,13 @@ class EncodedFacts(SortedFacts, Protocol):
 class UnitFacts:
     """Sorted facts as triples of units, or quads.
 
-    `triples`: int32[n, 3] or int32[n, 4], ascending. `unit_tokens` (int32), `unit_offsets` (int64[units + 1]): the ids
-    of the units.
+    <<<<<<< HEAD
+        `triples`: int32[n, 3] or int32[n, 4], ascending. `unit_tokens` (int32), `unit_offsets` (int64[units + 1]): the ids
+        of the units.
+    =======
+        `triples`: int32[n, 3] or int32[n, 4], ascending. `unit_tokens` (int32), `unit_offsets` (int64[units + 1]): the ids of
+        the units.
+    >>>>>>> h-stat
     """
 
     def __init__(self, triples: NDArray[np.int32], unit_tokens: Tokens, unit_offsets: Offsets) -> None:
@@ -330,27 +335,22 @@ def _encode_by_unit(database: WorkDatabase, tokenizer: FactTokenizer, work: Path
     database.execute("DROP TABLE encoded")
     tokens, offsets = writer.finish()
     units = ("subject", "predicate", "object", "tail") if has_tails else ("subject", "predicate", "object")
-    return UnitFacts(_sort_units(database, tokenizer, ranks, units, work, advance), tokens, offsets)
+    sorted_units = _sort_units(database, ranks, units, work, advance)
+    check_any_left(tokenizer, len(sorted_units))
+    return UnitFacts(sorted_units, tokens, offsets)
 
 
 def _sort_units(
-    database: WorkDatabase,
-    tokenizer: FactTokenizer,
-    ranks: NDArray[np.int32],
-    units: Sequence[str],
-    work: Path,
-    advance: Advance,
+    database: WorkDatabase, ranks: NDArray[np.int32], units: Sequence[str], work: Path, advance: Advance
 ) -> NDArray[np.int32]:
-    total, left = database.number("SELECT count(*) FROM facts"), 0
+    total = database.number("SELECT count(*) FROM facts")
     columns, width = ", ".join(units), len(units)
     database.execute(f"CREATE TABLE triples ({', '.join(f'{name} INTEGER' for name in units)})")
     for batch in database.batches(f"SELECT {columns} FROM facts", _BATCH):
         rows = np.stack([ranks[batch[name].to_numpy()] for name in units])
         rows = rows[:, rows.min(0) >= 0]
-        left += rows.shape[1]
         database.insert("triples", pa.table(dict(zip(units, map(pa.array, rows), strict=True))))
         advance("sort", len(batch), 2 * total)
-    check_any_left(tokenizer, left)
     path, last = work / (TRIPLES if width == 3 else QUADS), np.full((1, width), -1, np.int32)
     with path.open("wb") as out:
         for batch in database.batches(f"SELECT {columns} FROM triples ORDER BY {columns}", _BATCH):
@@ -359,6 +359,8 @@ def _sort_units(
             last = rows[-1:]
             advance("sort", len(batch), 2 * total)
     database.execute("DROP TABLE triples")
+    if not path.stat().st_size:
+        return np.empty((0, width), np.int32)
     return np.memmap(path, np.int32, "r").reshape(-1, width)
 
 

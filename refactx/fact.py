@@ -128,6 +128,20 @@ def qualifiers_of(text: str) -> Qualifiers:
     return tuple((name.strip(), value.strip()) for name, value in found)
 
 
+def written_fact(text: str) -> str | None:
+    """Return a fact, with or without its terminator, as an ingest writes it: clean, without the terminator; None for others.
+
+    >>> written_fact("<Danny  Boyle>  <date of birth> <1956-10-20> .")
+    ' <Danny Boyle> <date of birth> <1956-10-20>'
+    """
+    parts = split_fact(text)
+    if parts is None:
+        return None
+    subject, predicate, object_ = map(written_part, parts)
+    pairs = tuple((written_part(name), written_part(value)) for name, value in qualifiers_of(text))
+    return verbalise(subject, predicate, object_, pairs)
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A fact that a model wrote.

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from refactx.english import inverse_of
-from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Link, clean_part
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Link, Qualifiers, clean_part
 from refactx.ingest.parsers.values import DATES, DECIMALS, format_literal
 from refactx.iris import OWN_PREFIXES as PREFIXES
-from refactx.walks.language import Predicate, Statement, ValueKind
+from refactx.walks.language import Predicate, ValueKind
 
 LABEL, ALT_LABEL = NamedNode(PREFIXES["rdfs"] + "label"), NamedNode(PREFIXES["skos"] + "altLabel")
 DESCRIPTION = NamedNode(PREFIXES["schema"] + "description")
@@ -77,8 +77,8 @@ class StoreFacts:
 
     has_statements = False
 
-    def statements(self, subject: str, predicate: str) -> Sequence[Statement]:
-        return [Statement(value) for _, value in self.objects([subject], predicate)]
+    def statements(self, subjects: Sequence[str], predicate: str) -> Iterator[tuple[str, str, Qualifiers]]:
+        yield from ((subject, value, ()) for subject, value in self.objects(subjects, predicate))
 
     def hold(self, facts: Sequence[tuple[str, str, str]]) -> Sequence[bool]:
         return [object_ in self._objects(subject, name) for subject, name, object_ in facts]

@@ -59,7 +59,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "redirects": pa.schema({"entity": pa.int64(), "target": pa.int64()}),
     "left_out": pa.schema({"property": pa.int64(), "reason": _TEXT}),
     "ready": pa.schema({"subject": _TEXT, "predicate": _TEXT, "object": _TEXT}),
-    "ready_statements": pa.schema({name: _TEXT for name in ("subject", "predicate", "object", "tail")}),
+    "ready_statements": pa.schema(dict.fromkeys(("subject", "predicate", "object", "tail"), _TEXT)),
     "ids": pa.schema({"entity": pa.int64(), "id": _TEXT}),
     "statements": pa.schema({"statement": pa.int64(), "subject": pa.int64(), "property": pa.int64()}),
     "ranks": pa.schema({"statement": pa.int64(), "rank": pa.uint8()}),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from refactx.errors import InputError
-from refactx.fact import Fact, Link, LinkedFact, verbalise, written_part
+from refactx.fact import Fact, Link, LinkedFact, Qualifiers, verbalise, written_part
 from refactx.index.index import Index
 from refactx.linking import LinkedName, Suggestion, alike, named_among
 from refactx.walks import TreeFacts
@@ -117,13 +117,14 @@ def _facts(facts: TreeFacts, subject: str, predicates: Sequence[str]) -> Iterato
             yield fact_of(subject, predicate, value)
 
 
-def fact_of(subject: str, predicate: str, value: str) -> Fact:
+def fact_of(subject: str, predicate: str, value: str, qualifiers: Qualifiers = ()) -> Fact:
     """Return a fact that stands in no text.
 
     >>> fact_of("Alaska", "capital", "Juneau").text
     '<Alaska> <capital> <Juneau> .'
     """
-    return Fact(subject, predicate, value, f"{verbalise(subject, predicate, value).lstrip()} .", (0, 0))
+    text = f"{verbalise(subject, predicate, value, qualifiers).lstrip()} ."
+    return Fact(subject, predicate, value, text, (0, 0), qualifiers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,16 @@ from typing import Any, Protocol
 from refactx.ask.conversation import Message, conversation_ids, without_control
 from refactx.engines.writer import Sampling
 from refactx.errors import InputError
-from refactx.fact import DESCRIPTIONS, Fact, LinkedFact, clean_part, split_fact, verbalise, written_part
+from refactx.fact import (
+    DESCRIPTIONS,
+    Fact,
+    LinkedFact,
+    clean_part,
+    qualifiers_of,
+    split_fact,
+    written_fact,
+    written_part,
+)
 from refactx.options import check_options, option
 from refactx.paths import read_toml
 from refactx.ranking.ranker import open_ranker
@@ -395,17 +404,14 @@ def _facts(answer: str, number: int, index: CheckedIndex) -> list[Fact]:
         _, found, rest = whole.rstrip().partition(index.trigger)
         if not found:
             continue
-        parts = split_fact(rest)
-        expected = f" <subject> <predicate> <object>{index.terminator}"
-        if parts is not None:
-            expected = verbalise(*map(written_part, parts)) + index.terminator
+        expected = f"{written_fact(rest) or ' <subject> <predicate> <object>'}{index.terminator}"
         if rest != expected:
             raise InputError(
                 f"example {number} of the prompt has {index.trigger + rest!r}, which is not the form of facts in index "
                 f"{index.name!r}: write {index.trigger + expected!r}"
             )
         subject, predicate, object_ = split_fact(expected) or ("", "", "")
-        facts.append(Fact(subject, predicate, object_, expected.lstrip(), (0, 0)))
+        facts.append(Fact(subject, predicate, object_, expected.lstrip(), (0, 0), qualifiers_of(expected)))
     return facts
 
 

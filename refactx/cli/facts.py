@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("prefix", required=False)
+@click.argument("predicate", required=False)
 @INDEX
 @click.option("--all", "every", is_flag=True, help="Print all facts of the index, one a line.")
 @click.option("--predicates", is_flag=True, help="List the predicates, each with one fact.")
@@ -30,14 +31,22 @@ if TYPE_CHECKING:
 @JSON
 @DB
 def facts(
-    prefix: str | None, index: str, every: bool, predicates: bool, limit: int | None, db: str | None, as_json: bool
+    prefix: str | None,
+    predicate: str | None,
+    index: str,
+    every: bool,
+    predicates: bool,
+    limit: int | None,
+    db: str | None,
+    as_json: bool,
 ) -> None:
     """Show how facts continue after PREFIX, all facts, or the predicates.
 
     With PREFIX, such as `"<Danny Boyle> <"`, each line is the beginning of a fact, up to the end of its next part,
     after the number of facts that begin so. A name as people write it, such as `alaska`, stands for the entity with most
-    facts. With --all, facts are in the order of their token ids and in the form that `refactx ingest` reads; with --all
-    --json, each line is a document with the ids of a fact's parts.
+    facts. With PREDICATE, PREFIX is the name of a subject, and its facts are listed; below each are those that have
+    qualifiers, such as `<start time> <1990>`. With --all, facts are in the order of their token ids and in the form that
+    `refactx ingest` reads; with --all --json, each line is a document with the ids of a fact's parts.
     """
     from refactx.index.open import open_index
 
@@ -56,6 +65,8 @@ def facts(
             return _print_predicates(opened, as_json, limit)
         if prefix is None:
             return _print_all(opened, as_json, limit)
+        if predicate is not None:
+            return _print_statements(opened, (prefix, predicate), as_json, limit)
         found, resolved = _completions(opened, prefix, limit or 20)
     if as_json:
         completions = [{"text": text, "leaves": leaves} for text, leaves in found]
@@ -91,6 +102,38 @@ def _completions(index: "Index", prefix: str, limit: int) -> "tuple[list[tuple[s
     if closed and (meant := facts.linker.predicate(predicate, [resolved.name])) is not None:
         rest = f" <{meant.name}>{after or ' <'}"
     return index.complete(f"<{resolved.name}>{rest or ' <'}", limit), resolved
+
+
+def _print_statements(index: "Index", asked: tuple[str, str], as_json: bool, limit: int | None) -> None:
+    """Print the facts of a subject with a predicate, those with qualifiers below their plain fact, if there is one."""
+    from refactx.ask.browse import fact_of
+    from refactx.walks import TreeFacts
+
+    facts, (subject, predicate) = TreeFacts(index), map(written_part, asked)
+    meant = facts.linker.predicate(predicate)
+    entity = facts.linker.entity(subject, () if meant is None else (meant.name,))
+    named = None if entity is None else facts.linker.predicate(predicate, [entity.name])
+    names = (subject, predicate) if entity is None or named is None else (entity.name, named.name)
+    found = [
+        fact_of(one, names[1], value, qualifiers)
+        for one, value, qualifiers in islice(facts.statements(names[:1], names[1]), limit)
+    ]
+    if as_json:
+        from refactx.documents import fact_document, to_json
+
+        documents = [
+            fact_document(linked, fact.text) for fact, linked in zip(found, index.links_of(found), strict=True)
+        ]
+        return print_json(to_json({"index": index.name, "facts": documents}))
+    if not found:
+        click.echo(f"index {index.name!r} has no fact of {line(names[0])!r} with {line(names[1])!r}", err=True)
+    plain = ""
+    for fact in found:
+        begun = fact.text.removesuffix(" .")
+        plain = begun if not fact.qualifiers else plain
+        is_below = bool(fact.qualifiers) and plain != "" and begun.startswith(f"{plain} <")
+        click.echo(f"    {line(begun.removeprefix(plain).lstrip())} ." if is_below else line(fact.text))
+    return None
 
 
 def _print_predicates(index: "Index", as_json: bool, limit: int | None) -> None:

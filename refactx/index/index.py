@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,8 +26,7 @@ from refactx.fact import (
     page_of,
     qualifiers_of,
     split_fact,
-    verbalise,
-    written_part,
+    written_fact,
 )
 from refactx.index.names import FIRST_KEY, LITERAL_KINDS, Named, find_names, find_numbers, unpack_block
 from refactx.index.source import IndexSource, RefreshedSnapshot, SegmentSource, Snapshot
@@ -221,13 +220,6 @@ def fact_of(tokens: TokenIds, tokenizer: FactTokenizer, terminator: str, index: 
     return Fact(*parts, text.lstrip(" ") + terminator, (0, len(tokens)), qualifiers_of(text))
 
 
-def _as_written(text: str, parts: tuple[str, str, str]) -> str:
-    """Return a fact, of which the three parts are known, as the tree spells it."""
-    qualifiers = tuple((written_part(name), written_part(value)) for name, value in qualifiers_of(text))
-    subject, predicate, object_ = map(written_part, parts)
-    return verbalise(subject, predicate, object_, qualifiers)
-
-
 Value = TypeVar("Value")
 Wanted = TypeVar("Wanted")
 
@@ -341,23 +333,23 @@ class Index:
 
     def __contains__(self, fact: object) -> bool:
         """Return whether a fact, with or without its terminator, is in the index: `"<s> <p> <o> ." in index`."""
-        parts = split_fact(fact) if isinstance(fact, str) else None
-        if parts is None:
+        written = written_fact(fact) if isinstance(fact, str) else None
+        if written is None:
             return False
-        tokens = self.tokenizer.encode_after(self.trigger, _as_written(fact, parts))
+        tokens = self.tokenizer.encode_after(self.trigger, written)
         return self.children(tokens).terminal > 0
 
     def complete(self, prefix: str, limit: int = 20) -> list[tuple[str, int]]:
         """Return how facts continue after a text such as `<Danny Boyle> <`, those with most facts first.
 
         Each result is the text up to the end of the next part, and the number of facts that begin with it; at most
-        `limit` of them. After the text of a whole fact it is that fact, if it exists. The prefix may end inside a
-        token. Raises as `children` does.
+        `limit` of them. After the text of a whole fact it is that fact, if it exists, and its qualifiers. The prefix may
+        end inside a token. Raises as `children` does.
         """
-        parts = split_fact(prefix)
-        if parts:
-            known = prefix in self
-            return [(_as_written(prefix, parts).lstrip() + self.terminator, 1)] if known else []
+        if written := written_fact(prefix):
+            whole = [(written.lstrip() + self.terminator, 1)] if written in self else []
+            more = completions(self, self.tokenizer, f"{written} <") if self.has_statements else ()
+            return list(islice(chain(whole, more), limit))
         return list(islice(completions(self, self.tokenizer, normalise_prefix(prefix)), limit))
 
     def all_facts(self) -> Iterator[Fact]:

@@ -412,8 +412,8 @@ class IndexState:
 
     `server`: of the connection; `started`: when the server that answered was started, also behind a pooler;
     `is_standby`: whether it follows another. `changes`: how often the index was changed; None if it is not there.
-    `has_statements`: facts may have qualifiers. `names`: numbers and times of its name tables, the latest first. `segments`: the columns of `sql/snapshot.sql` from
-    the number on, in the order of the numbers.
+    `has_statements`: facts may have qualifiers. `names`: numbers and times of its name tables, the latest first.
+    `segments`: the columns of `sql/snapshot.sql` from the number on, in the order of the numbers.
     """
 
     server: Server

@@ -15,7 +15,7 @@ from refactx.selection.channel import Channel
 from refactx.selection.mentions import Mention
 from refactx.selection.queries import Base, QuerySearch, predicates_of
 from refactx.selection.statements import StatementAnswer, StatementChoice, TimeNames
-from refactx.walks.language import FactSet, Predicate
+from refactx.walks.language import FactSet, Predicate, Statement
 
 STARTS, ENDS, POINTS, ORDINALS = ("P580", "P571"), ("P582", "P576"), ("P585",), ("P1545",)
 """The ids of qualifiers of Wikidata with times, and of the one that numbers statements."""
@@ -81,7 +81,7 @@ class StatementAnswers:
     def names(self, subject: str, predicate: str) -> bool:
         """Return whether the question names an object of a subject and predicate, or the value of a qualifier."""
         named = self._choice(subject).named
-        statements = self._facts.statements(subject, predicate) if named and self._facts.has_statements else ()
+        statements = statements_of(self._facts, subject, predicate) if named and self._facts.has_statements else ()
         return any(
             value in named for one in statements for value in (one.object, *(value for _, value in one.qualifiers))
         )
@@ -110,7 +110,7 @@ class StatementAnswers:
         return sorted(bases, key=lambda one: -one.score)
 
     def _answer(self, subject: str, predicate: str) -> StatementAnswer | None:
-        statements = self._facts.statements(subject, predicate)
+        statements = statements_of(self._facts, subject, predicate)
         if not any(one.qualifiers for one in statements):
             return None
         found = self._choice(subject).answer(statements)
@@ -155,7 +155,7 @@ class StatementAnswers:
         """Return the rest of a text after the trigger: facts, each once, and the answer. Those that read a property backwards
         are written forwards, where their qualifiers are. `begun`: a fact of the subject and predicate has begun."""
         channel, source, facts = self._channel, self._machine.source, self._facts
-        shown = (found.statements or facts.statements(subject, predicate)[:1])[
+        shown = (found.statements or statements_of(facts, subject, predicate)[:1])[
             : max(1, channel.weights.facts_of_property)
         ]
         described = facts.describe([predicate]).get(predicate)
@@ -168,3 +168,18 @@ class StatementAnswers:
         text = f"{source.terminator}\n{source.trigger}".join(dict.fromkeys(lines))
         values = "; ".join(channel.in_language(found.values)) if found.values else channel.unknown
         return f"{text}{source.terminator}\n{channel.marker} {values}"
+
+
+def statements_of(facts: FactSet, subject: str, predicate: str) -> list[Statement]:
+    """Return a subject's facts with a predicate as statements; those without qualifiers are left out if their object has
+    others. The qualifiers of inverse facts are those of the facts that they were made from."""
+    described = facts.describe([predicate]).get(predicate)
+    forwards = facts.inverse_of(predicate) if described is not None and described.inverse else None
+    if forwards is None:
+        found = [Statement(value, qualifiers) for _, value, qualifiers in facts.statements([subject], predicate)]
+    else:
+        found = [Statement(value) for _, value in facts.objects([subject], predicate)]
+        back = facts.statements([one.object for one in found], forwards)
+        found += [Statement(other, qualifiers) for other, value, qualifiers in back if value == subject]
+    qualified = {one.object for one in found if one.qualifiers}
+    return list(dict.fromkeys(one for one in found if one.qualifiers or one.object not in qualified))

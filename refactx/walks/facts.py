@@ -1,8 +1,9 @@
 """The facts of an index as a `FactSet`: a subject's facts with a predicate are those below ` <subject> <predicate>`.
 
 Counts are leaf counts; where facts may have qualifiers (`Index.has_statements`), a fact counts without these, and is found
-one by one: a statement beside a plain fact is no second one, and one without it none. Many subjects or facts at once are read with a few round trips. With a tokenizer whose tokens
-cross the parts of facts, completions of texts take the place of prefixes: they are always right, and slower.
+one by one: a statement beside a plain fact is no second one, and one without it none. Many subjects or facts at once are
+read with a few round trips. With a tokenizer whose tokens cross the parts of facts, completions of texts take the place of
+prefixes: they are always right, and slower.
 
 They need a tokenizer none of whose tokens has text of two parts (`Units.are_whole`). Then the ids of a fact are those
 of its parts one after another, and the first token with a closing bracket ends a part.
@@ -18,14 +19,14 @@ from typing import TypeVar, get_args
 import numpy as np
 
 from refactx.decoding.names import Units
-from refactx.fact import ALIAS_OF, DESCRIPTIONS, Link, qualifiers_of, split_fact, unit, verbalise
+from refactx.fact import ALIAS_OF, DESCRIPTIONS, Link, Qualifiers, qualifiers_of, split_fact, unit, verbalise
 from refactx.index.index import Index, completions, token_sequences
 from refactx.linking.linker import Linker
 from refactx.tree.bulk import contained, read_ahead, surviving
 from refactx.tree.codes import offsets_of
 from refactx.tree.stored import StoredTree
 from refactx.tree.tree import Path
-from refactx.walks.language import Predicate, Statement, ValueKind
+from refactx.walks.language import Predicate, ValueKind
 
 Segments = Sequence[tuple[int, StoredTree]]
 FEW = 1024
@@ -219,59 +220,28 @@ class TreeFacts:
     @property
     def has_statements(self) -> bool:
         """Whether some facts have qualifiers."""
-        return self._units.are_whole and self._index.has_statements
+        return self._index.has_statements
 
-    def statements(self, subject: str, predicate: str) -> list[Statement]:
-        """Return a subject's facts with a predicate as statements; those without qualifiers are left out if their object has
-        others."""
-        one = self.describe([predicate]).get(predicate)
-        forwards = self.inverse_of(predicate) if one is not None and one.inverse else None
-        if forwards is None:
-            [prefix] = self._prefixes([subject], predicate)
-            found = self._with_segments(lambda segments: list(self._tails(segments, prefix)))
-        else:  # the qualifiers of inverse facts are those of the facts that they were made from
-            objects = [part for _, part in self.objects([subject], predicate)]
-            ids = self._units.encode([part for name in objects for part in (name, forwards, subject)])
-            prefixes = {
-                name: (*ids[at], *ids[at + 1], *ids[at + 2])
-                for name, at in zip(objects, range(0, len(ids), 3), strict=True)
-            }
-            found = self._with_segments(lambda segments: list(self._tails_of(segments, objects, prefixes)))
-        qualified = {parts[0] for parts in found if len(parts) > 1}
-        texts = [
-            [self._units.text(part) for part in parts] for parts in found if len(parts) > 1 or parts[0] not in qualified
-        ]
-        return [Statement(object_, tuple(zip(pairs[::2], pairs[1::2], strict=True))) for object_, *pairs in texts]
+    def statements(self, subjects: Sequence[str], predicate: str) -> Iterator[tuple[str, str, Qualifiers]]:
+        """Yield the subject, the object and the qualifiers of all facts with a predicate: none for a plain fact, which comes
+        before those that it begins.
 
-    def _tails_of(
-        self, segments: Segments, objects: Sequence[str], prefixes: Mapping[str, Path]
-    ) -> Iterator[tuple[Path, ...]]:
-        """Yield the parts of inverse facts with each of some objects, of which `prefixes` has the facts that they were made
-        from."""
-        for _, tree in segments:
-            read_ahead(tree, list(prefixes.values()))
-        own = self._units.encode(objects)
-        for name, ids in zip(objects, own, strict=True):
-            yield (ids,)
-            for rest in self._tails(segments, prefixes[name]):
-                yield (ids, *rest)
+        A statement that is not of the best rank has no plain fact. They are read while they are taken.
+        """
+        for subject in subjects:
+            if self._units.are_whole:
+                for prefix in self._prefixes([subject], predicate):
+                    for object_, *rest in self._parts_of_facts(prefix, ()):
+                        yield subject, object_, tuple(zip(rest[::2], rest[1::2], strict=True))
+                continue
+            for text in self._texts_of_facts(f"{unit(subject)}{unit(predicate)}", 1):
+                object_ = (split_fact(text) or ("", "", ""))[2]
+                yield subject, object_, qualifiers_of(text)
 
-    def _tails(self, segments: Segments, prefix: Path) -> Iterator[tuple[Path, ...]]:
-        """Yield the parts after a prefix of each fact that begins with it."""
-        for part, leaves in parts_below(segments, prefix, self._units.closing):
-            below = 0
-            for rest in (
-                self._tails(segments, (*prefix, *part))
-                if leaves > 1 or not self._is_fact(segments, (*prefix, *part))
-                else ()
-            ):
-                below += 1
-                yield (part, *rest)
-            if below < leaves:
-                yield (part,)
-
-    def _is_fact(self, segments: Segments, path: Path) -> bool:
-        return facts_exist(segments, [path])[0]
+    def qualifiers(self, subject: str, predicate: str, object_: str) -> list[Qualifiers]:
+        """Return the qualifiers of each statement that a fact begins, of whatever rank."""
+        found = self.statements([subject], predicate)
+        return [qualifiers for _, other, qualifiers in found if other == object_ and qualifiers]
 
     def hold(self, facts: Sequence[tuple[str, str, str]]) -> list[bool]:
         """Return which facts (subject, predicate, object) exist."""
@@ -387,6 +357,31 @@ class TreeFacts:
             if part > last:
                 yield part
                 last = part
+
+    def _parts_of_facts(self, prefix: Path, parts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        """Yield the parts after a prefix of each fact that begins with it: those so far, and two more for a qualifier."""
+        for path, text in self._parts_from(prefix):
+            longer = (*parts, text)
+            if len(longer) % 2:
+                if self._index.children(path).terminal:
+                    yield longer
+                if not self._index.has_statements:
+                    continue
+            yield from self._parts_of_facts(path, longer)
+
+    def _parts_from(self, prefix: Path) -> list[tuple[Path, str]]:
+        found = self._with_segments(lambda segments: list(parts_below(segments, prefix, self._units.closing)))
+        return [((*prefix, *part), self._units.text(part)) for part, _ in found]
+
+    def _texts_of_facts(self, text: str, more: int) -> Iterator[str]:
+        """Yield the texts of facts that begin with a text and have `more` parts after it, or two for each qualifier too."""
+        for longer, _ in self._completions(f" {text.lstrip()} <"):
+            if more == 1:
+                if longer in self._index:
+                    yield longer
+                yield from self._texts_of_facts(longer, 2)
+            else:
+                yield from self._texts_of_facts(longer, 1)
 
     def _count_objects(self, prefix: Path) -> int:
         return sum(1 for _ in self._parts(prefix))

@@ -336,9 +336,9 @@ class FactSet(Protocol):
         """Whether some facts have qualifiers."""
         ...
 
-    def statements(self, subject: str, predicate: str) -> Sequence[Statement]:
-        """Return a subject's facts with a predicate as statements; those without qualifiers are left out if their object has
-        others."""
+    def statements(self, subjects: Sequence[str], predicate: str) -> Iterator[tuple[str, str, Qualifiers]]:
+        """Yield the subject, the object and the qualifiers of all facts with a predicate: none for a plain fact, which comes
+        before those that it begins."""
         ...
 
     def hold(self, facts: Sequence[tuple[str, str, str]]) -> Sequence[bool]:

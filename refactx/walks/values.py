@@ -6,9 +6,10 @@ three holds: `1956-10-20` equals `1956`, and `1956` is under `1956-10-20`. (A tr
 January, so a literal does not say how precise it is.)
 
 **Quantities** compare as decimal numbers of any size, without their units, **coordinates** are equal or not, and **text**
-compares without the case of letters. A name is compared without its description in parentheses; it also equals itself with it. If the
-kind of a predicate's objects is not known, a literal has every kind that it can be read as: `1956` is a time and a
-quantity. So has text that is sorted, or compared by *over* or *under*: a graph may have numbers without a datatype.
+compares without the case of letters. A name is compared without its description in parentheses; it also equals itself
+with it. If the kind of a predicate's objects is not known, a literal has every kind that it can be read as: `1956` is a
+time and a quantity. So has text that is sorted, or compared by *over* or *under*: a graph may have numbers without a
+datatype.
 """
 
 import re

@@ -13,6 +13,7 @@ from support.query.world import FakeScore, Properties, WorldIndex, overlap
 from refactx.ask.prompt import load_prompt
 from refactx.engines.engine import TreeReading
 from refactx.fact import Qualifiers, qualifiers_of, split_fact, verbalise
+from refactx.selection.statement_answers import statements_of
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import Statement
 
@@ -150,14 +151,14 @@ def test_the_tree_has_the_statements_that_were_given(stated: list[tuple[str, str
         own = {Statement(one[2], one[3]) for one in stated if one[:2] == (subject, predicate)}
         qualified = {one.object for one in own if one.qualifiers}
         expected = {one for one in own if one.qualifiers or one.object not in qualified}
-        assert set(facts.statements(subject, predicate)) == expected
+        assert set(statements_of(facts, subject, predicate)) == expected
         assert sorted({value for _, value in facts.objects([subject], predicate)}) == sorted(
             {one.object for one in own}
         )
         for one in own:  # and from the other side
             inverse = facts.inverse_of(predicate)
             assert inverse is not None
-            back = {some.qualifiers for some in facts.statements(one.object, inverse) if some.object == subject}
+            back = {some.qualifiers for some in statements_of(facts, one.object, inverse) if some.object == subject}
             assert one.qualifiers in back or (not one.qualifiers and one.object in qualified)
 
 

@@ -23,7 +23,7 @@ from refactx.ask.teach.choices import ChoiceMaker, TextChoice
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactSource, Free, InQuery
 from refactx.errors import InputError
-from refactx.fact import counted, split_fact, verbalise, written_part
+from refactx.fact import counted, written_fact
 from refactx.options import check_options, option
 from refactx.selection.query_answers import TRIGGER, try_answer
 from refactx.selection.weights import Weights
@@ -246,11 +246,11 @@ class Teacher:
         """Yield the ids of a text in parts, each with whether the model decides it: what follows a query is its result."""
         encode, index, marker = self._index.tokenizer.encode, self._index, self._prompt.marker
         for fact in facts:
-            parts = split_fact(fact)
-            if parts is None:
+            written = written_fact(fact)
+            if written is None:
                 raise _LeftOutError("one of its facts is not written as <subject> <predicate> <object>")
             yield encode(index.trigger), True
-            yield index.tokenizer.encode_after(index.trigger, verbalise(*map(written_part, parts))), True
+            yield index.tokenizer.encode_after(index.trigger, written), True
             yield encode(f"{index.terminator}\n"), True
         if answered is None:
             yield [*encode(f"{marker} {answer}"), self._end], True

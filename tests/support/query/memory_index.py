@@ -23,6 +23,7 @@ class RowsIndex:
     """Signed segments of facts; all names of predicates of the twin have ids. `rows`: those of each segment."""
 
     base: str | None = None
+    has_statements = False
 
     trigger, terminator = "Fact:", " ."
     name_tables = (1,)
@@ -44,7 +45,7 @@ class RowsIndex:
 
     @property
     def snapshot(self) -> Any:
-        return SimpleNamespace(signed_trees=self.segments, tree=self._tree)
+        return SimpleNamespace(signed_trees=self.segments, tree=self._tree, has_statements=self.has_statements)
 
     def read(self, read: Callable[[Any], Any]) -> Any:
         return read(self.snapshot)

@@ -13,8 +13,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from refactx.fact import Link
-from refactx.walks.language import Hop, OrderBy, Predicate, Query, Statement, ValueKind, WalkFilter
+from refactx.fact import Link, Qualifiers
+from refactx.walks.language import Hop, OrderBy, Predicate, Query, ValueKind, WalkFilter
 
 Fact = tuple[str, str, str]
 Graph = frozenset[Fact]
@@ -97,8 +97,8 @@ class SetFacts:
 
     has_statements = False
 
-    def statements(self, subject: str, predicate: str) -> list[Statement]:
-        return [Statement(value) for _, value in self.objects([subject], predicate)]
+    def statements(self, subjects: Sequence[str], predicate: str) -> Iterator[tuple[str, str, Qualifiers]]:
+        yield from ((subject, value, ()) for subject, value in self.objects(subjects, predicate))
 
     def hold(self, facts: Sequence[Fact]) -> list[bool]:
         return [fact in self.facts for fact in facts]
