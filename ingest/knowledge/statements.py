@@ -226,6 +226,7 @@ def account_for_statements(database: Tables, dropped: Counter[str], claims: int)
             dict(database.rows(f"SELECT reason, count(*) FROM {table} WHERE reason IS NOT NULL GROUP BY reason"))
         )
     dropped["structure"] += count("SELECT count(*) FROM statements")
+    dropped["duplicate"] += count("SELECT count(*) FROM staged_claims SEMI JOIN stated USING (subject, property)")
     dropped[INCOMPLETE] += count(
         "SELECT count(*) FROM values_of v ANTI JOIN stated t ON v.statement = t.statement AND v.property = t.property"
         " WHERE is_main"
