@@ -107,11 +107,11 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
     "postgres": 3502,
     "index share": 3313,  # labels by language
-    "linking": 565,  # names in the other number; notes name the other entities of a name; ids are looked up as names are
+    "linking": 632,  # a part of a name; names in the other number; notes name the other entities of a name; ids
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
     "walks": 3171,  # answers in another language
-    "selection": 3615,  # what is nearest in meaning; words of questions by language, and answers in theirs
+    "selection": 3740,  # parts of names, kinds of things, what a superlative compares; meanings; languages
     "ask": 5813,  # words and answers by language; thoughts, which were in selection; an index has a ranker
     "ingest": 14500,  # members of classes, things named by predicates of their own, names in several languages
     "sparql": 14360,

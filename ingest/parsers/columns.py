@@ -216,7 +216,7 @@ def _no_column(source: Source, header: Header, missing: Sequence[str], options: 
         option = "--subject" if options.subjects else "--columns"
         return InputError(found, command=f"correct {option}", clients="give one of these as that which names the rows")
     subject, why = _proposed_subject(source, header)
-    give = f"give --subject {_quoted(subject) if why else 'COLUMN'}{why or ', the one that names the rows,'}"
+    give = f"give --subject {quoted(subject[:40]) if why else 'COLUMN'}{why or ', the one that names the rows,'}"
     if len(header.names) == 3 and header.kind == "CSV":
         command = f"give --no-header if this line is a fact, else --columns 1,2,3, or {give.removeprefix('give ')}"
         command += " if the other columns are predicates"
@@ -238,7 +238,8 @@ def _proposed_subject(source: Source, header: Header) -> tuple[str, str]:
     for name, cells in zip(header.names, columns, strict=False):
         if name and all(cells) and len(set(cells)) == len(cells):
             called = (at for at, one in enumerate(_NAMING) if re.match(one, name.replace("_", " "), re.IGNORECASE))
-            found.append((next(called, len(_NAMING) + all(map(str.isdecimal, cells))), name))
+            is_text = all(re.search(r"[^\W\d_]{3}", cell) for cell in cells)
+            found.append((next(called, len(_NAMING) + (not is_text)), name))
     if pair := person_columns(header.names):
         return "+".join(header.names[at] for at in pair), " (the given name and the family name)"
     if not found:
@@ -264,8 +265,9 @@ def shown_names(names: Sequence[str]) -> str:
     return ", ".join(visible(name[:40]) for name in names[:60]) + (", …" if len(names) > 60 else "")
 
 
-def _quoted(name: str) -> str:
-    return f"'{name[:40]}'" if re.search(r"[^\w.-]", name) else name
+def quoted(text: str) -> str:
+    """Return a text as a shell takes it for one word."""
+    return f"'{text}'" if re.search(r"[^\w.=-]", text) else text
 
 
 def _wide_form(source: Source, header: Header, subject: int, selection: Selection) -> TableForm:
@@ -292,9 +294,12 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
             raise InputError(
                 f"{source.name} has no column {left.rpartition('.')[2]} (--key): its columns are {shown_names(names)}"
             )
+    predicate_of = dict(enumerate(names))
+    if key is not None and _is_linked_by_name(options, table, names[key]):  # links have that name, and mean the thing
+        predicate_of[key], links[key] = f"{table}.{names[key]}", predicate_label(names[key]) or names[key]
     parts = {part for at in keys for part in header.joined.get(at, ())}  # of keys: they say nothing by themselves
     predicates = tuple(
-        name if at in keys or not (at in header.joined or at in parts) else "" for at, name in enumerate(names)
+        name if at in keys or not (at in header.joined or at in parts) else "" for at, name in predicate_of.items()
     )
     others = {predicate_label(name) for at, name in enumerate(predicates) if at not in links and name}
     if "" in names:
@@ -309,7 +314,7 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
         aliases=frozenset(_all_columns(options.aliases, table, names)),
         prefix=prefix,
         keys=keys,
-        links={at: label for at, label in links.items() if label not in others},
+        links={at: label for at, label in links.items() if at == key or label not in others},
         whole=frozenset(_all_columns(options.whole, table, names)),
         lists=lists,
         row_of=options.row_of(table),
@@ -359,6 +364,38 @@ def _link_form(source: Source, header: Header, keys: Mapping[int, tuple[str, str
         what="both keys in each row",
         notes=(*source.notes, note),
     )
+
+
+def _is_linked_by_name(options: TableOptions, table: str, key: str) -> bool:
+    """Return whether columns of other tables that are called as the key of a table lead to it."""
+    parts = ((left.rpartition("."), right.rpartition(".")) for left, right in map(parts_of_key, options.keys))
+    return any(
+        right[0].casefold() == table.casefold() != left[0].casefold() and left[2].casefold() == key.casefold()
+        for left, right in parts
+    )
+
+
+def refuse_unnamed(sources: Sequence[Source], options: TableOptions) -> None:
+    """Raise InputError if several tables have no column that names their rows: it says one for each."""
+    give, without = list[str](), list[str]()
+    for source in sources:
+        header = read_header(source, options, wanted_columns(options))
+        names = header.names
+        is_graph = any(name.casefold().endswith(_GRAPH_COLUMNS) for name in names)
+        is_known = is_graph or column_of(options.subjects, source.table, names) is not None
+        is_of_facts = len(names) == 3 and (header.kind == "rows" or not options.header)
+        is_of_facts = is_of_facts or {one.casefold() for one in names}.issuperset(COLUMNS)
+        if is_known or is_of_facts or len(keys_of(options, source.table, names)) == 2:
+            continue
+        subject, why = _proposed_subject(source, header)
+        give.append(f"--subject {quoted(f'{source.table}.{subject}' if why else f'{source.table}.COLUMN')}")
+        without.append(f"{source.table} ({shown_names(names)})" if not why else source.table)
+    if len(give) > 1:
+        raise InputError(
+            f"no column is given that names the rows of the tables {', '.join(without)}: ",
+            command=f"give {' '.join(give)} if the other columns are predicates",
+            clients=f"give for each the column that names its rows, such as {', '.join(one[10:] for one in give)}",
+        )
 
 
 def _of_other_table(given: str, table: str) -> bool:

@@ -26,7 +26,15 @@ import pyoxigraph
 
 from refactx.errors import InputError
 from refactx.fact import MAX_PART_CHARACTERS, clean_part, cut_part
-from refactx.ingest.parsers.columns import column_of, of_tables, parse_table, table_form, wanted_columns, with_persons
+from refactx.ingest.parsers.columns import (
+    column_of,
+    of_tables,
+    parse_table,
+    refuse_unnamed,
+    table_form,
+    wanted_columns,
+    with_persons,
+)
 from refactx.ingest.parsers.entities import EXAMPLE, is_document, parse_entities, read_document
 from refactx.ingest.parsers.graph import parse_triples
 from refactx.ingest.parsers.graphml import parse_graphml
@@ -433,6 +441,10 @@ def recognised(inputs: Inputs, selection: Selection, index: str | None) -> Selec
             tables = with_keys(rows, json, tables, is_new=index is not None)
         tables = settle_names(inputs.sources, selection.tables, tables)
         selection = replace(selection, tables=tables)
+    if index is not None and not tables.columns:
+        files = [one for one in inputs.sources if not one.is_labels and one.keys is None]
+        files = [one for one in files if one.format_by_name == "table"]
+        refuse_unnamed(files if len(files) > 1 else (), selection.tables)
     selection = selection if index is None else with_row_names(inputs.sources, selection, index)
     given = (one for one in inputs.sources if not one.is_labels)
     of_rdf = next(((one, form) for one in given if (form := format_of(one, selection.tables)) in RDF_KINDS), None)

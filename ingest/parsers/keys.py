@@ -25,6 +25,7 @@ from refactx.ingest.parsers.columns import (
     key_column,
     lists_of,
     parts_of_key,
+    quoted,
     shown_names,
     wanted_columns,
 )
@@ -39,6 +40,8 @@ _LARGEST = 1 << 30
 """Bytes of text up to which a single table is looked through for names that rows share, and for keys to itself."""
 _MOST_COLUMNS = 1000
 """Of a table, that are looked through for keys."""
+_FIRST_CELLS = 1000
+"""Of a column that is not called as keys are, that are looked up among the keys of other tables."""
 _FIELDS_OF = 1000
 """The objects of JSON whose fields are the columns."""
 _OWN_LINK = re.compile(
@@ -47,6 +50,7 @@ _OWN_LINK = re.compile(
     r"(?:managed|supervised|led|replaced|followed|preceded|superseded) by|derived from|follows|precedes|replaces)"
 )
 _ID_WORD = re.compile(r"(?:.* )?(?:id|no|nr|num|number|code|key|uuid)|[a-z]{1,12}(?:id|no|nr)")
+_OF_NUMBERS = re.compile(r" (?:id|ids|key|fk|no|nr|num|number|code)$")
 _CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).{2,}|[^\W\d]\w{4,}")
 
 
@@ -79,6 +83,8 @@ def with_keys(
     joins.add_given([source.table.casefold() for source in sources] if is_new else None)
     for one, other in itertools.permutations(tables.values(), 2):
         joins.recognise(one, other)
+    for one, other in itertools.permutations(tables.values(), 2) if is_new else ():
+        joins.tell_of_codes(one, other)
     small = [table for table in tables.values() if is_new and table.is_small]
     for table in small:
         table.load([table.subject, *_ids_of(table)[:_MOST_COLUMNS]])
@@ -150,6 +156,14 @@ class _Table:
         cells = self.column(at)
         return len(cells) > 0 and _differ(cells)
 
+    def first_cells(self) -> dict[int, pa.Array]:
+        """Return the first filled cells of the columns that have some, but that of names."""
+        places = [at for at, name in enumerate(self.names) if name and at != self.subject][:_MOST_COLUMNS]
+        first = next(self._read(places), [])
+        cut = {at: column.slice(0, _FIRST_CELLS) for at, column in zip(places, first, strict=False)}
+        filled = {at: column.filter(pc.not_equal(column, "")) for at, column in cut.items()}
+        return {at: column for at, column in filled.items() if len(column)}
+
     def able_keys(self) -> list[int]:
         """Return the columns, but that of names, whose cells are filled and differ."""
         places = [at for at, name in enumerate(self.names) if name and at != self.subject][:_MOST_COLUMNS]
@@ -195,7 +209,7 @@ class _Joins:
         for table in tables.values():
             table.key = key_column(named, table.name, table.names)
             if table.key is None and only is None:
-                at = column_of((*_named_after(table.name), "id"), table.name, table.names)
+                at = _called_key(table)
                 if at is not None and table.is_key(at):
                     table.key = at
                     self._unused.append(table.named(at))
@@ -263,6 +277,25 @@ class _Joins:
             if is_named and self._is_free(one, at):
                 self._add_fitting(one, at, other, other.key)
 
+    def tell_of_codes(self, one: "_Table", other: "_Table") -> None:
+        """Tell of the columns of codes that are keys of another table by their cells, though not by their names."""
+        key = other.subject if other.key is None else other.key
+        if not (one.is_small and other.is_small):
+            return
+        keys = other.cells(key)
+        for at, cells in one.first_cells().items():
+            known = pc.sum(pc.is_in(cells, keys)).as_py() or 0
+            is_code = len(pc.unique(cells)) > 1 and all(map(_CODE.fullmatch, cells.to_pylist()))
+            if is_code and 2 * known > len(cells) and self._is_free(one, at) and not self._is_told(one, at):
+                what = (
+                    f"{known:,} of the first {counted(len(cells), 'cell')} of column {one.names[at]} are keys of table "
+                )
+                what += other.name
+                self._notes.append((one.name, what + _give(one, at, other, key)))
+
+    def _is_told(self, table: "_Table", at: int) -> bool:
+        return any(of == table.name and f" of column {table.names[at]} (" in note for of, note in self._notes)
+
     def recognise_own(self, table: "_Table") -> None:
         """Add the keys of a table to itself. If it has no column of keys, one that is called so has them, or its names are."""
         ids = _ids_of(table) if table.key is None else [table.key]
@@ -298,7 +331,7 @@ class _Joins:
                 self._set_key(other, key)
             return True
         if tells and 2 * len(missing) <= len(cells):
-            give = f": give --key {one.named(at)}={other.named(key)} to link the others"
+            give = f"{_give(one, at, other, key)} the others"
             self._notes.append((one.name, _misfits(one, at, other, len(cells), missing) + give))
         return False
 
@@ -363,6 +396,10 @@ def _misfits(one: "_Table", at: int, other: "_Table", cells: int, missing: pa.Ch
     )
 
 
+def _give(one: "_Table", at: int, other: "_Table", key: int) -> str:
+    return f": give --key {quoted(f'{one.named(at)}={other.named(key)}')} to link"
+
+
 def _shown(cells: pa.ChunkedArray) -> str:
     return visible(str(cells[0].as_py())[:40])
 
@@ -384,10 +421,17 @@ def _is_named_after(column: str, table: str) -> bool:
     >>> [_is_named_after(name, "teams") for name in ("team", "TeamId", "home_team_id", "team size", "steam")]
     [True, True, True, False, False]
     """
-    words = re.sub(r" (?:id|ids|key|fk)$", "", in_words(column).casefold())
+    words = _OF_NUMBERS.sub("", in_words(column).casefold())
     return column.casefold() in _named_after(table) or any(
         f" {words}".endswith(f" {one}") for one in names_of_thing(table)
     )
+
+
+def _called_key(table: "_Table") -> int | None:
+    """Return the column that is called as the keys of a table are: `id`, `supplier`, `SupplierID`, `Supplier No`."""
+    things = names_of_thing(table.name)
+    numbered = [name for name in table.names if _OF_NUMBERS.sub("", in_words(name).casefold()) in things]
+    return column_of((*_named_after(table.name), "id", *numbered), table.name, table.names)
 
 
 def _ids_of(table: "_Table") -> list[int]:

@@ -160,8 +160,8 @@ class Plan:
 
     `predicates`: the id of the predicate of each column, "" for one of no predicate. `subject`, `id`, `classes`: the
     places of columns; None if there is none. `row_of`: what all are rows of, "" for nothing. `prefix`: of all ids. `keys`: the
-    prefixes of the ids that a column holds. `links`: what the predicates of such columns are called. `whole`: columns of
-    keys, whose `1.0` is the key `1`. `lists`: what is between the values in its cells. `needs_name`: rows without
+    prefixes of the ids that a column holds. `links`: what the predicates of such columns, or of the id, are called. `whole`:
+    columns of keys, whose `1.0` is the key `1`. `lists`: what is between the values in its cells. `needs_name`: rows without
     a name are dropped, else those without an id.
     """
 
@@ -310,7 +310,8 @@ class _PlanRows:
         elif at == plan.id:
             is_code = np.array([not text.isdigit() for text in values.to_pylist()], np.bool_)
             self._result.dropped["key"] += int(np.count_nonzero(~is_code))
-            self._add_claims(plan.predicates[at], places[is_code], None, values.filter(pa.array(is_code)))
+            codes = values.filter(pa.array(is_code))
+            self._add_claims(plan.predicates[at], places[is_code], None, codes, plan.links.get(at))
         else:
             self._add_claims(plan.predicates[at], places, None, values)
 

@@ -1,6 +1,6 @@
 """The linker of an open index: what names mean, as people write them, and what those without a meaning are like."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +10,16 @@ from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, counted
 from refactx.index.index import Index
 from refactx.iris import ids_written_as
-from refactx.linking.names import alike, fold, in_other_number, in_usual_order, most_like, significant_words
+from refactx.linking.names import (
+    alike,
+    bare_name,
+    fold,
+    in_other_number,
+    in_usual_order,
+    most_like,
+    significant_words,
+    words_folded,
+)
 from refactx.linking.spellings import Spellings
 
 COMPARED = 20
@@ -25,6 +34,8 @@ NEAR_NAMES = 200
 """Names with the same beginning that are compared to find those near another."""
 COMPARED_WHOLE, COMMON_NAMES = 200_000, 5000
 """The most facts of an index whose names with most facts, so many, are compared too: that takes 0.2 s."""
+KIND_OF = 5
+"""So many names end with a word that says what kind of thing they name: `Topping`, `Airport`."""
 
 ByMeaning = Callable[[str, int], Sequence[str]]
 """Returns names of entities that are near to a text by the meaning of its words, at most so many: a memory."""
@@ -132,6 +143,7 @@ class Linker:
         self._index, self._facts = index, facts
         self._tables: tuple[int, ...] | None = None
         self._predicates: dict[str, list[str]] = {}
+        self._few: tuple[tuple[int, ...], Mapping[str, Sequence[str]], frozenset[str]] | None = None
 
     # --- Entities
 
@@ -178,8 +190,10 @@ class Linker:
 
     def namesakes(self, label: str) -> list[str]:
         """Return the other entities that a name may mean: those with it as a label or an alias; or else in any spelling of
-        it; or else with its parts in order, for `Lee, Ann`; or else in the singular or plural; or else the one with this id."""
-        return [name for name, _ in self._namesakes(label)]
+        it; or else with its parts in order, for `Lee, Ann`; or else in the singular or plural; or else the one with this id; or
+        else, if it is no name, those of the one label that it is a part of (`with_part`)."""
+        found = [name for name, _ in self._namesakes(label)]
+        return found if found or self.is_name(label) else self.with_part(label)
 
     def _namesakes(self, label: str) -> list[tuple[str, str]]:
         """Return `namesakes`, each with what has the label: `name`, `alias` or `id`."""
@@ -207,6 +221,49 @@ class Linker:
     def aliased(self, alias: str) -> list[str]:
         """Return names of entities that have an alias."""
         return [entity for _, entity in self._facts.objects([f"{alias}{ALIAS}"], ALIAS_OF)]
+
+    def with_part(self, text: str) -> list[str]:
+        """Return the entities of the one label of which a text is a part, in whole words: `Hofstadter` of `Leonard Hofstadter`.
+        None, if it is a part of several labels; but `Ham` is `Ham Topping` beside `Parma Ham Topping`, if many are toppings.
+
+        All names of a small index are looked at, of another those that begin with the text.
+        """
+        words = words_folded(text)
+        if all(map(str.isdigit, significant_words(text))) or bare_name(text) != text:
+            return []
+        names, kinds = self._few_names
+        if not names:
+            begins = dict.fromkeys((text, text[:1].swapcase() + text[1:]))
+            found = [one[1:-1] for begin in begins for one, _ in self._index.complete(f"<{begin}", NEAR_NAMES)]
+            names = {name: words_folded(name) for name in found} if len(found) < NEAR_NAMES else {}
+        parts = [
+            name
+            for name, whole in names.items()
+            if any(whole[at : at + len(words)] == words for at in range(len(whole) - len(words) + 1))
+        ]
+        of_kind = [name for name in parts if names[name][:-1] == words and names[name][-1] in kinds]
+        entities = dict.fromkeys(one for name in of_kind or parts for one in self._called(name))
+        return list(entities) if len({bare_name(one) for one in entities}) == 1 else []
+
+    def _called(self, name: str) -> list[str]:
+        return self.aliased(name.removesuffix(ALIAS)) if name.endswith(ALIAS) else [name]
+
+    @property
+    def has_few_names(self) -> bool:
+        """Whether the index is so small that any part of a name is found."""
+        return bool(self._few_names[0])
+
+    @property
+    def _few_names(self) -> tuple[Mapping[str, Sequence[str]], frozenset[str]]:
+        """The names that begin facts with their words, and the last words of many of them; nothing of a large index."""
+        if self._few is None or self._few[0] != self._index.name_tables:
+            tables, is_small = self._index.name_tables, self._facts.size <= COMPARED_WHOLE
+            found = [text[1:-1] for text, _ in self._index.complete("<", COMMON_NAMES)] if is_small else []
+            names = {name: words for name in found if (words := words_folded(name))}
+            names = names if len(found) < COMMON_NAMES else {}
+            last = Counter(words[-1] for words in names.values() if len(words) > 1)
+            self._few = tables, names, frozenset(word for word, count in last.items() if count >= KIND_OF)
+        return self._few[1:]
 
     def count(self, name: str) -> int:
         """Return how many facts an entity has."""

@@ -73,6 +73,16 @@ def in_other_number(name: str) -> list[str]:
     return [one for one in ones if plural(one) == name]
 
 
+def words_folded(name: str) -> list[str]:
+    """Return the words of a name without its description, each folded, in the singular of English.
+
+    >>> words_folded("Anchovies Topping (food)"), words_folded("J. R. R. Tolkien")
+    (['anchovy', 'topping'], ['j', 'r', 'r', 'tolkien'])
+    """
+    words = (fold(word) for word in re.findall(r"\w+", bare_name(name)))
+    return [re.sub("ie$", "y", re.sub("(?<=[^s])s$", "", word)) for word in words]
+
+
 def named_among(name: str, names: Iterable[str]) -> str | None:
     """Return the one of some names that a name is in any spelling, maybe without its description; None if it is none.
 

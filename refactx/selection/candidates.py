@@ -71,14 +71,10 @@ def entities_of_name(machine: Machine, start: InFact, ids: IdPath, state: InFact
             facts = (split_fact(machine.text_of(end.prefix).decode("utf-8", "replace")) for _, end in ends)
             # The alias, and the name of an entity that has it, the object of a fact.
             holders += [(one[0].removesuffix(ALIAS), one[2]) for one in facts if one is not None and one[1] == ALIAS_OF]
-    meant, alias_of, begun = dict[IdPath, InFact](), dict[IdPath, str](), len(start.prefix)
+    meant, alias_of = dict[IdPath, InFact](), dict[IdPath, str]()
     for alias, name in holders[:SHARED_BY]:
-        written = machine.source.tokenizer.encode_after(machine.source.trigger, f"{unit(name)} <")
-        # (An id may extend beyond the bracket.)
-        closed = next((n for n, token in enumerate(written, 1) if b">" in machine.bytes_of(token)), 0)
-        path = tuple(written[begun:closed]) if tuple(written[:begun]) == tuple(start.prefix) else ()
-        end = machine.follow(start, path)
-        if path and isinstance(end, InFact):  # else the entity has no fact left, or the text has begun another name
+        if (way := path_of_name(machine, start, name)) is not None:
+            path, end = way
             meant[path], alias_of[path] = end, alias
     found = {(*ids, *path): end for path, end in names.items() if not (meant and path in aliases)} | meant
     total = state.children.total
@@ -90,6 +86,17 @@ def entities_of_name(machine: Machine, start: InFact, ids: IdPath, state: InFact
         NamedEntity(ids=path, state=end, share=end.children.total / total, alias=alias_of.get(path, ""))
         for path, end in best
     ]
+
+
+def path_of_name(machine: Machine, start: InFact, name: str) -> tuple[IdPath, InFact] | None:
+    """Return the ids of a name after a state before it, up to its closing bracket, and the state after them; None if the name
+    has no fact left, or the text has begun another name."""
+    begun, written = len(start.prefix), machine.source.tokenizer.encode_after(machine.source.trigger, f"{unit(name)} <")
+    # (An id may extend beyond the bracket.)
+    closed = next((n for n, token in enumerate(written, 1) if b">" in machine.bytes_of(token)), 0)
+    path = tuple(written[begun:closed]) if tuple(written[:begun]) == tuple(start.prefix) else ()
+    end = machine.follow(start, path)
+    return (path, end) if path and isinstance(end, InFact) else None
 
 
 def walk_by_facts(

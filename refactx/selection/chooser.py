@@ -82,7 +82,7 @@ class FactChoice:
         Empty if there are no candidates, so that the model chooses the next id.
         """
         begun, begin = tuple(state.prefix), len(state.prefix)
-        spans = () if self._queries is None else self._queries.entity_spans
+        spans = () if self._queries is None else self._queries.subject_spans
         named = [span.ids[begin:] for span in spans if span.ids[:begin] == begun]
         earlier = dict.fromkeys(path[begin:] for path in self._earlier if path[:begin] == begun)
         earlier |= dict.fromkeys(path[:end] for path in named for end in range(len(path)))

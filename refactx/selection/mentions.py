@@ -19,8 +19,9 @@ from refactx.decoding.states import InFact
 from refactx.engines.engine import IdPath
 from refactx.english import plural
 from refactx.entity_ids import is_wikidata_property
-from refactx.linking.names import bare_name, unaccented
-from refactx.selection.candidates import NamedEntity, entities_of_name, walk_by_facts
+from refactx.linking.linker import Linker
+from refactx.linking.names import bare_name, unaccented, words_folded
+from refactx.selection.candidates import NamedEntity, entities_of_name, path_of_name, walk_by_facts
 from refactx.selection.statements import StatementWords
 from refactx.walks.language import HEADS, OPERATORS, FactSet, Head, Operator
 
@@ -29,6 +30,7 @@ WORDS = 8
 """The most words of a mention span."""
 
 _WORD = re.compile(r"[^\W_]+")
+_TITLE_OR_WORD = re.compile(r"(?<=\s)[A-Z][^\W_]*(?: [A-Z][^\W_]*)*|[^\W_]+")
 _INITIAL = re.compile(r"(?<=\b\w)(?![\w.'’])")
 """Where a full stop may be missing after a letter that is a word: `J R R Tolkien`."""
 _PLURAL = (("ies", "y"), ("es", ""), ("s", ""))
@@ -184,7 +186,8 @@ class QueryWords:
     """The words of a language that tell queries apart.
 
     `heads`, `operators`: regular expressions, of which one that matches a question says that the head or operator is
-    meant; `function`: words that name nothing by themselves; `class_of`, `subclass_of`: the ids of properties that lead
+    meant; `measures`: by head, regular expressions of superlatives, each with words of what is then compared after a colon;
+    `function`: words that name nothing by themselves; `class_of`, `subclass_of`: the ids of properties that lead
     from an entity to its classes, and from a class to wider ones; of several, the first that the index has counts.
     `asking`: the words before the class that is asked for; `either`: that between things of which one is asked for; `yes`,
     `no`, `unknown`: answers; `statements`: what asks for statements. `language`: its code, "" if these words are for all
@@ -193,6 +196,7 @@ class QueryWords:
 
     heads: Mapping[Head, Sequence[str]] = field(default_factory=dict)
     operators: Mapping[Operator, Sequence[str]] = field(default_factory=dict)
+    measures: Mapping[Head, Sequence[str]] = field(default_factory=dict)
     function: frozenset[str] = frozenset()
     class_of: str = ""
     subclass_of: str = ""
@@ -208,7 +212,8 @@ class QueryWords:
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Self:
         """Return the words of a prompt's table. Raise ValueError if it is not valid."""
-        known, texts = {"heads": HEADS, "operators": OPERATORS}, ("function", "class_of", "subclass_of", *_OF_LANGUAGE)
+        known = {"heads": HEADS, "operators": OPERATORS, "measures": ("most", "least")}
+        texts = ("function", "class_of", "subclass_of", *_OF_LANGUAGE)
         if not isinstance(table, Mapping):
             raise ValueError("its `words` is not a table")
         if unknown := table.keys() - {*known, *texts, "statements"}:
@@ -232,7 +237,7 @@ class QueryWords:
         fields |= {name: frozenset(fields[name].split()) for name in ("function", "asking") if name in fields}
         words = cls(**fields)
         try:
-            words.heads_of(""), words.operators_of("")
+            words.heads_of(""), words.operators_of(""), words.measures_of("", "most")
         except re.error as error:
             raise ValueError(f"its [words] has {error.pattern!r}, which is no regular expression: {error}") from error
         return words
@@ -285,6 +290,16 @@ class QueryWords:
         found = [name for name, patterns in self._operators.items() if any(one.search(question) for one in patterns)]
         return found or ["equals"]
 
+    def measures_of(self, question: str, head: Head) -> frozenset[str]:
+        """Return words of the names of what a superlative of a question compares, if a head takes the first by it.
+
+        >>> words = QueryWords(measures={"most": ["oldest: age"], "least": ["(?:oldest|earliest): year founded"]})
+        >>> sorted(words.measures_of("Which is the oldest team?", "least")), words.measures_of("Which is the best?", "most")
+        (['founded', 'year'], frozenset())
+        """
+        found = (words for pattern, words in self._measures.get(head, ()) if pattern.search(question))
+        return frozenset(word for words in found for word in words)
+
     def is_function(self, text: str) -> bool:
         """Return whether a text has function words alone."""
         return all(word in self.function for word in re.findall(r"[^\W_]+", text.lower()))
@@ -292,6 +307,13 @@ class QueryWords:
     @cached_property
     def _heads(self) -> dict[Head, list[re.Pattern[str]]]:
         return {head: _compiled(patterns) for head, patterns in self.heads.items()}
+
+    @cached_property
+    def _measures(self) -> dict[Head, list[tuple[re.Pattern[str], list[str]]]]:
+        pairs = {head: [one.rpartition(":") for one in some] for head, some in self.measures.items()}
+        return {
+            head: [(_compiled([one])[0], words_of(words)) for one, _, words in some] for head, some in pairs.items()
+        }
 
     @cached_property
     def _operators(self) -> dict[Operator, list[re.Pattern[str]]]:
@@ -445,6 +467,35 @@ def named_spans(
     return [span for span in spans if span not in plurals or not classes.isdisjoint(found.get(span, ()))]
 
 
+def part_spans(
+    machine: Machine,
+    linker: Linker,
+    words: QueryWords,
+    question: str,
+    taken: Sequence[tuple[int, int]],
+    *,
+    only_titles: bool,
+) -> list[MentionSpan]:
+    """Return the mention spans of words that are a part of one name of a small index (`Linker.with_part`).
+
+    `taken`: the places of what is named in whole. Capitalised words in a row are looked up together, as one name; the others,
+    unless `only_titles`, one by one. Words of predicates are no names.
+    """
+    if not linker.has_few_names:
+        return []
+    known = {word for name in linker.predicates_beginning("") for word in words_folded(name)}
+    begin, found = machine.begin(0), list[MentionSpan]()
+    for place in _TITLE_OR_WORD.finditer(question):
+        text, (start, stop) = place[0], place.span()
+        is_free = all(stop <= first or last <= start for first, last in taken)
+        if not is_free or (only_titles and not (start and text[:1].isupper())) or words.is_function(text):
+            continue
+        names = () if known.issuperset(words_folded(text)) else linker.with_part(text)
+        ways = (path_of_name(machine, begin, name) for name in names)
+        found += [MentionSpan(start, stop, *way) for way in ways if way is not None]
+    return found
+
+
 def class_predicates(facts: FactSet, words: QueryWords) -> tuple[str | None, str | None, str | None]:
     """Return the predicates from a thing to its class, from a class to a wider one, and from a class to its things, by name;
     None for what the index does not have."""
@@ -459,6 +510,21 @@ def classes_among(facts: FactSet, words: QueryWords, names: Sequence[str]) -> se
     *_, instances = class_predicates(facts, words) if names else (None,)
     counts = facts.counts(names, instances) if instances is not None else ()
     return {name for name, count in zip(names, counts, strict=False) if count}
+
+
+def kinds_among(facts: FactSet, words: QueryWords, question: str, entities: Sequence[Mention]) -> list[Mention]:
+    """Return the mentions, in small letters, of what only says what kind of thing is meant or asked for: of classes with
+    several things, and, in a graph that is not Wikidata's, with narrower classes."""
+    some = [one for one in entities if question[max(one.start, 0) :][:1].islower()]
+    _, wider, instances = class_predicates(facts, words)
+    names = [one.name for one in some]
+    counts = facts.counts(names, instances) if instances is not None else ()
+    kinds = {name for name, count in zip(names, counts, strict=False) if count > 1}
+    narrower = None if wider is None else facts.inverse_of(wider)
+    ids = facts.names([*words.class_of.split(), *words.subclass_of.split()])
+    if narrower is not None and not any(map(is_wikidata_property, ids)):
+        kinds |= {name for name, count in zip(names, facts.counts(names, narrower), strict=True) if count}
+    return [one for one in some if one.name in kinds]
 
 
 def find_mentions(machine: Machine, facts: FactSet, question: str, spans: Sequence[MentionSpan]) -> Mentions:

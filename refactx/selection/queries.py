@@ -8,255 +8,46 @@ for the sets of superlatives it is begun, for a sample.
 
 import math
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from heapq import nlargest
-from itertools import combinations, islice, product
+from itertools import islice, product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refactx.engines.engine import Steps
-from refactx.entity_ids import is_wikidata_property
-from refactx.fact import ALIAS_OF, DESCRIPTIONS
-from refactx.linking.names import bare_name
+from refactx.english import plural
+from refactx.selection.conditions import NEVER_QUERIED, Base, Condition, Conditions, predicates_of
 from refactx.selection.mentions import (
     Mention,
     Mentions,
     QueryWords,
-    ValueSpans,
-    class_predicates,
     name_spans,
     unnamed,
+    words_of,
 )
 from refactx.selection.query_lines import Candidate, LineScores, UnscoredQuery, line_of
 from refactx.selection.weights import Weights
 from refactx.walks.language import FactSet, Head, Hop, Operator, OrderBy, Predicate, Query, WalkFilter
 from refactx.walks.sets import WalkLimits
-from refactx.walks.values import TRUTH, parse_quantity, parse_time
-
-NEVER_QUERIED = frozenset((*DESCRIPTIONS, ALIAS_OF))
-"""Predicates that no query has."""
-
-STEPS_TO_WIDER = 6
-"""How many steps up from a member's class are made to find a class that the question names."""
-
-MAX_PREDICATES_OF_ENTITY = 4
-"""The most predicates that lead to one entity."""
+from refactx.walks.values import parse_quantity, parse_time
 
 MAX_BETWEEN = 10
 """How many things between two others are looked at."""
 
-MAX_FILTER_PAIRS = 8
-"""The most pairs of filters of a set."""
-
-NEAREST_SUBJECTS = 20
-"""How many subjects of each predicate of a named entity are looked for among the members of a large set."""
-
 _COUNTS = re.compile(r"(?i)\b(most|least|fewest|many|number|busiest|largest|biggest|greatest|smallest|popular)\b")
 """Words of a superlative that may be of how many there are."""
 
+_OF_ADJECTIVE = re.compile(r"(?i)\b(?:most|least) (\w+)")
+""""The most expensive": the adjective is of a value, where that after "most" in "the most games" is no adjective."""
+
+_BOTH_WAYS: dict[Head, tuple[Head, Head]] = {"most": ("most", "least"), "least": ("least", "most")}
+
 LARGEST_CLASSES = 3
 """How many classes are tried for a question that names none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """A start and a predicate of it, the set that they lead to, with the score of that in nats."""
-
-    start: Mention
-    predicate: Predicate
-    score: float = 0.0
-
-
-def predicates_of(facts: FactSet, subject: str) -> list[Predicate]:
-    """Return the predicates of a subject that queries may have."""
-    names = [name for name in facts.predicates(subject) if name not in NEVER_QUERIED]
-    described = facts.describe(names)
-    return [described.get(name, Predicate(name, None, False, "literal")) for name in names]
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A filter by an entity that the question names, and some members that match it."""
-
-    mention: Mention
-    which: WalkFilter
-    members: Sequence[str]
-
-
-class Conditions:
-    """The filters for sets of one question. `sample`: how many members stand for a set.
-
-    `reads_values`: literals that the question names are filters too. A graph that is not Wikidata's has few other things:
-    the cells of a table are literals.
-    """
-
-    def __init__(self, facts: FactSet, words: QueryWords, mentions: Mentions, sample: int, question: str = "") -> None:
-        self._facts, self._mentions, self._sample = facts, mentions, sample
-        self._spans, self._by_values = ValueSpans(words, question), dict[tuple[str, str], list[Condition]]()
-        self._class_of, self._wider, self.instances = class_predicates(facts, words)
-        """The predicate from a class to what it is the class of; None if the index has none."""
-        self.class_ways = {self._class_of, self._wider, self.instances} - {None}
-        """The predicates between things and classes."""
-        names = facts.names([*words.class_of.split(), *words.subclass_of.split()])
-        self.reads_values = self.instances is not None and not any(map(is_wikidata_property, names))
-
-    def of(self, base: Base) -> list[Condition]:
-        """Return the filters that some member of a set matches."""
-        members, found = self.members(base), list[Condition]()
-        words = base.predicate.name.lower().split()
-        said = {"".join(words[a:b]) for a, b in combinations(range(len(words) + 1), 2)}
-        for other in self._mentions.entities:
-            if not other.is_apart(base.start) or other.name == base.start.name:
-                continue
-            if other.called.lower().replace(" ", "") in said:  # what is `located in time zone` is a timezone
-                continue
-            matching: dict[str, list[str]] = {}
-            for predicate in predicates_of(self._facts, other.name):
-                forwards = self._facts.inverse_of(predicate.name) if predicate.inverse else None
-                if forwards is not None and (some := self._matching(base, members, predicate, forwards, other.name)):
-                    matching[forwards] = some
-            likely = sorted(matching.items(), key=lambda one: -len(one[1]))[:MAX_PREDICATES_OF_ENTITY]
-            found += [Condition(other, WalkFilter(self.hops_to(name), "is", other.name), some) for name, some in likely]
-            if self._class_of is not None and self._class_of not in matching:
-                some = self._of_class(members, other.name)
-                if some:
-                    found.append(Condition(other, WalkFilter(self.hops_to(self._class_of), "is", other.name), some))
-        return found + self.of_values(base)
-
-    def leading(self, name: str) -> set[str | None]:
-        """Return the ids of properties that lead to an entity from any subject: of a yes or no about one subject, those from
-        that alone would always give yes."""
-        described = self._facts.describe(list(self._facts.predicates(name)))
-        found = {one.id for one in described.values() if one.inverse}
-        if self.reads_values and self._class_of is not None and self._wider is not None:
-            ways = {one.id for one in self._facts.describe([self._class_of, self._wider]).values()}
-            found |= set() if found.isdisjoint(ways) else ways
-        return found
-
-    def of_class_of(self, start: Mention) -> list[Condition]:
-        """Return the filters by literals for what an entity is one of."""
-        if not self.reads_values:
-            return []
-        classes = [class_ for _, class_ in self._facts.objects([start.name], self._class_of or "")]
-        return [one for class_ in classes for one in self.of_values(self.base_of(unnamed(class_)))]
-
-    def base_of(self, class_: Mention, score: float = 0.0) -> Base:
-        """Return the members of a class."""
-        return Base(class_, Predicate(self.instances or "", None, True, "entity"), score)
-
-    def are_of(self, names: Sequence[str], class_: str) -> bool:
-        """Return whether some entity is of a class, or of a part of it."""
-        direct = (one for _, one in self._facts.objects(names, self._class_of or ""))
-        return class_ in direct or bool(self._of_class(names, class_))
-
-    def are_of_others(self, names: Collection[str], class_: str) -> bool:
-        """Return whether entities have classes, but none is of this one."""
-        have = {name for name, _ in self._facts.objects(list(names), self._class_of or "")}
-        return bool(names) and have.issuperset(names) and not self.are_of(list(names), class_)
-
-    def of_values(self, base: Base) -> list[Condition]:
-        """Return the filters by literals that some member of a set has, and that words of the question name which name no
-        entity; `true` and the like are named by their predicate."""
-        key = base.start.name, base.predicate.name
-        if not self.reads_values or key in self._by_values:
-            return self._by_values.get(key, [])
-        facts, found = self._facts, self._by_values.setdefault(key, [])
-        sample = self.members(base)
-        names = {name for member in sample for name in facts.predicates(member)} - NEVER_QUERIED
-        members = [member for _, member in facts.objects(list(key[:1]), key[1])] if sample else []
-        for name, one in sorted(facts.describe(sorted(names)).items()):
-            having = defaultdict[str, list[str]](list)
-            for member, value in facts.objects(members, name) if one.kind != "entity" else ():
-                having[value].append(member)
-            for value, some in having.items():
-                place = self._spans.find(bare_name(name) if TRUTH.get(value.lower()) else value)
-                mention = None if place is None else Mention(*place, value, value, 1.0)
-                if mention is not None and all(map(mention.is_apart, self._mentions.entities)):
-                    found.append(Condition(mention, WalkFilter((Hop(name),), "is", value), some))
-        return found
-
-    def pairs(self, conditions: Sequence[Condition]) -> list[tuple[Condition, Condition]]:
-        """Return pairs of filters that some member matches both of, those that more of the question names first; none
-        where literals are no filters."""
-        found = [
-            (first, second)
-            for first, second in (combinations(conditions, 2) if self.reads_values else ())
-            if first.mention.is_apart(second.mention) and not set(first.members).isdisjoint(second.members)
-        ]
-        return sorted(found, key=lambda pair: -sum(one.mention.stop - one.mention.start for one in pair))[
-            :MAX_FILTER_PAIRS
-        ]
-
-    def _matching(
-        self, base: Base, members: Sequence[str], predicate: Predicate, forwards: str, other: str
-    ) -> list[str]:
-        """Return members that lead to an entity, as far as they are in a sample of the set or of the entity's subjects.
-
-        `predicate`, `forwards`: the predicate from the entity to its subjects, and the one that leads back.
-        """
-        facts, [count] = self._facts, self._facts.counts([other], predicate.name)
-        near: list[str] = []
-        if not facts.is_hub(other, predicate.name):
-            near = [subject for _, subject in islice(facts.objects([other], predicate.name), 4 * self._sample)]
-        if len(near) == count:
-            found = sorted(set(near) & set(members))
-        else:
-            holds = facts.hold([(member, forwards, other) for member in members])
-            found = [member for member, true in zip(members, holds, strict=True) if true]
-        backwards = facts.inverse_of(base.predicate.name)
-        if found or backwards is None or 0 < len(members) < self._sample:
-            return found
-        near = near[:NEAREST_SUBJECTS]
-        holds = facts.hold([(subject, backwards, base.start.name) for subject in near])
-        return [subject for subject, true in zip(near, holds, strict=True) if true]
-
-    def hops_to(self, predicate: str) -> tuple[Hop, ...]:
-        """Return the hops of a filter by a predicate: classes count with those that they are part of."""
-        if predicate == self._class_of and self._wider is not None:
-            return Hop(predicate), Hop(self._wider, "*")
-        return (Hop(predicate, "+" if self.reads_values and predicate == self._wider else ""),)
-
-    def _of_class(self, members: Sequence[str], name: str) -> list[str]:
-        """Return members with a class that is part of an entity, which has classes of its own; those of the nearest
-        classes alone."""
-        if self._class_of is None or self._wider is None or not members:
-            return []
-        if self._facts.inverse_of(self._wider) not in self._facts.predicates(name):
-            return []
-        classes, seen = defaultdict[str, set[str]](set), set[str]()  # the members of each class
-        for member, one in self._facts.objects(members, self._class_of):
-            classes[one].add(member)
-        for _ in range(STEPS_TO_WIDER):
-            if not classes or name in classes:
-                break
-            seen |= classes.keys()
-            wider = defaultdict[str, set[str]](set)
-            for narrow, wide in self._facts.objects(sorted(classes), self._wider):
-                if wide not in seen:
-                    wider[wide] |= classes[narrow]
-            classes = wider
-        return [member for member in members if member in classes.get(name, ())]
-
-    def scanned(self, base: Base, most: int) -> list[str]:
-        """Return some members of a set: of a hub, the first that a scan finds, if the index has at most `most` facts."""
-        facts, start, predicate = self._facts, base.start.name, base.predicate.name
-        if not facts.is_hub(start, predicate):
-            return self.members(base)
-        forwards = facts.inverse_of(predicate)
-        if forwards is None or facts.size > most:
-            return []
-        return [subject for subject, _, _ in facts.scan([(forwards, start)], lambda: True, self._sample)]
-
-    def members(self, base: Base) -> list[str]:
-        """Return some members of a set; none if it has literals, or is that of a hub."""
-        if base.predicate.kind not in ("entity", "mixed") or self._facts.is_hub(base.start.name, base.predicate.name):
-            return []
-        pairs = self._facts.objects([base.start.name], base.predicate.name)
-        return [member for _, member in islice(pairs, self._sample)]
 
 
 class QuerySearch:
@@ -652,18 +443,39 @@ class QuerySearch:
         named = (base.start,) if condition is None else (base.start, condition.mention)
         prior = self._prior(*named) - self._weights.filter_gain * len(filters)
         ways: list[UnscoredQuery] = []
-        for by, of_measure in self._measures(members, *named):
+        for by, of_measure in self._measures(members, *named, head=head):
             query = Query(head, base.start.name, (Hop(base.predicate.name),), filters, by)
             ways.append(UnscoredQuery(query, line_of(query, *named), prior + of_measure))
         return ways
 
-    def _measures(self, members: Sequence[str], *named: Mention) -> list[tuple[OrderBy, float]]:
+    @cached_property
+    def _counts(self) -> bool:
+        """Whether a superlative of the question may be of how many there are: not "the most expensive", nor "the oldest"."""
+
+        def without(found: re.Match[str]) -> str:
+            word = found[1]
+            is_adjective = not (_COUNTS.fullmatch(word) or plural(word) == word or self.words.is_function(word))
+            return " " if is_adjective else found[0]
+
+        return _COUNTS.search(_OF_ADJECTIVE.sub(without, self.question)) is not None
+
+    def _measures(
+        self, members: Sequence[str], *named: Mention, head: Head | None = None
+    ) -> list[tuple[OrderBy, float]]:
         """Return what members can be sorted by, the nearest to the question in meaning first, with a prior in nats: by its
         meaning, and by the share of members that have it. That is predicates with numbers or times, and how many facts of a
-        predicate there are if the question names that, or if literals are filters."""
+        predicate there are if the question names that, or if literals are filters.
+
+        Of a superlative those that its adjective compares are nearest, and those that it compares the other way are left out:
+        the oldest has the highest age, and the least date. The last such word of a name counts: `years ago` is an age.
+        """
         counts: Counter[str] = Counter()
         for member in members:
             counts.update(self._facts.predicates(member).keys())
+        said, other_way = (
+            self.words.measures_of(self.question, one) if head else frozenset[str]()
+            for one in _BOTH_WAYS[head or "most"]
+        )
         described = self._facts.describe([name for name in counts if name not in NEVER_QUERIED])
         found: list[OrderBy] = []
         for name, one in described.items():
@@ -673,14 +485,18 @@ class QuerySearch:
                 is_sortable = any(None not in map(parse, values) for parse in (parse_quantity, parse_time))
             if is_sortable:
                 found.append(OrderBy(name))
-            elif one.name in self.mentions.predicates or (
+            elif (one.name in self.mentions.predicates and (self._counts or not (said or other_way))) or (
                 self.conditions.reads_values
-                and _COUNTS.search(self.question)  # the heaviest has a weight, however many it has of anything
+                and self._counts  # the heaviest has a weight, however many it has of anything
                 and one.kind in ("entity", "mixed")
                 and max(self._facts.counts(members, one.name)) > 1
             ):
                 found.append(OrderBy(name, counted=True))
+        compared = [[word for word in words_of(by.predicate) if word in said | other_way][-1:] for by in found]
+        pairs = [(by, some) for by, some in zip(found, compared, strict=True) if said.issuperset(some)]
+        found = [by for by, _ in pairs]
         near = self.meanings([by.predicate for by in found], *named)
+        near = [one + self._weights.meaning * bool(some) for one, (_, some) in zip(near, pairs, strict=True)]
         priors = [
             meaning + self._weights.share_weight * math.log(counts[by.predicate] / len(members))
             for by, meaning in zip(found, near, strict=True)

@@ -25,7 +25,9 @@ from refactx.selection.mentions import (
     MentionSpan,
     classes_among,
     find_mentions,
+    kinds_among,
     named_spans,
+    part_spans,
     unnamed,
     widest_names,
     words_of,
@@ -37,7 +39,7 @@ from refactx.selection.scores import QuestionScore
 from refactx.selection.statement_answers import StatementAnswers
 from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.decoding import QueryGrammar
-from refactx.walks.evaluate import DEFAULT_LIMITS
+from refactx.walks.evaluate import DEFAULT_LIMITS, LinkedFactSet
 from refactx.walks.language import TERMINATOR, FactSet, Query, QueryError, read_line
 from refactx.walks.sets import WalkLimits
 from refactx.walks.values import TRUTH
@@ -194,10 +196,21 @@ class QueryAnswers:
         return self._named[0]
 
     @property
-    def entity_spans(self) -> Sequence[MentionSpan]:
-        """The spans that do not name a predicate alone."""
-        found = {(one.start, one.stop) for one in self.mentions.entities}
-        return [one for one in self.spans if (one.start, one.stop) in found]
+    def subject_spans(self) -> Sequence[MentionSpan]:
+        """The spans of what facts may be about, no predicate: a class in small letters says only what kind of thing is meant, or
+        asked for,
+        where the question names a thing."""
+        kinds = kinds_among(self.facts, self._words, self._question, self.mentions.entities)
+        entities = {(one.start, one.stop) for one in self.mentions.entities}
+        places = {(one.start, one.stop) for one in kinds}
+        some = [one for one in self.mentions.entities if one not in kinds and one not in self._search.classes]
+        others = {(one.start, one.stop) for one in some}
+        return [
+            one
+            for one in self.spans
+            if (one.start, one.stop) in entities
+            and (not others or (one.start, one.stop) in others or (one.start, one.stop) not in places)
+        ]
 
     @property
     def antecedent(self) -> Antecedent:
@@ -211,6 +224,11 @@ class QueryAnswers:
         entities = find_mentions(machine, self.facts, self._question, own).entities
         classes = classes_among(self.facts, self._words, [one.name for one in entities])
         things = [(one.start, one.stop) for one in entities if one.name not in classes]
+        kinds = kinds_among(self.facts, self._words, self._question, entities)
+        if parts := self._parts(own, has_things=any(one not in kinds and one.name not in classes for one in entities)):
+            own = [*own, *parts]
+            entities = find_mentions(machine, self.facts, self._question, own).entities
+            things = [(one.start, one.stop) for one in entities if one.name not in classes]
         is_english = self._words.language in ("", "en")  # whose pronouns are known
         pronoun = open_pronoun(self._question, things, self._words.is_function) if is_english else None
         start, stop = pronoun or (0, len(self._question.partition(" ")[0]))
@@ -220,6 +238,25 @@ class QueryAnswers:
             if before := [replace(one, start=start, stop=stop) for one in found]:
                 break
         return [*own, *before], "none" if not pronoun else "before" if before else "missing"
+
+    def _parts(self, own: Sequence[MentionSpan], *, has_things: bool) -> list[MentionSpan]:
+        """Return the names of which words of the question are a part, where these are no name and no value of others."""
+        if not isinstance(self.facts, LinkedFactSet):
+            return []
+        taken = [(one.start, one.stop) for one in own]
+        found = part_spans(self._machine, self.facts.linker, self._words, self._question, taken, only_titles=has_things)
+        if not found:
+            return []
+        names = {self._machine.text_of(one.state.prefix).decode("utf-8", "replace").strip()[1:-1] for one in found}
+        search = self._search_of(find_mentions(self._machine, self.facts, self._question, own), TreeReading.NONE)
+        bases = map(search.conditions.base_of, search.classes)
+        values = [
+            one.mention
+            for base in bases
+            for one in search.conditions.of_values(base)
+            if not names.issuperset(one.members)
+        ]
+        return [one for one in found if all(one.stop <= value.start or value.stop <= one.start for value in values)]
 
     def is_of_other_class(self, start: str, predicate: str) -> bool:
         """Return whether the objects of a fact are of another class than the question asks for."""
@@ -232,11 +269,14 @@ class QueryAnswers:
 
     def search(self, trees: TreeReading) -> QuerySearch:
         """Return the search for candidates, given what the question names."""
+        return self._search_of(self.mentions, trees)
+
+    def _search_of(self, mentions: Mentions, trees: TreeReading) -> QuerySearch:
         return QuerySearch(
             facts=self.facts,
             words=self._words,
             question=self._question,
-            mentions=self.mentions,
+            mentions=mentions,
             scores=LineScores(self._machine.source.tokenizer, self._score, trees, TRIGGER),
             weights=self._weights,
             widest=partial(widest_names, self._machine),

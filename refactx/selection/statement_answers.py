@@ -12,8 +12,9 @@ from refactx.decoding.machine import Machine
 from refactx.engines.engine import Steps
 from refactx.fact import verbalise
 from refactx.selection.channel import Channel
+from refactx.selection.conditions import Base, predicates_of
 from refactx.selection.mentions import Mention
-from refactx.selection.queries import Base, QuerySearch, predicates_of
+from refactx.selection.queries import QuerySearch
 from refactx.selection.statements import StatementAnswer, StatementChoice, TimeNames
 from refactx.walks.language import FactSet, Predicate, Statement
 

@@ -36,10 +36,6 @@ ENTRIES_AT_ONCE = 8192
 """Facts that are decoded one by one between two checks whether to continue."""
 AT_ONCE = 256
 """Subjects whose prefixes are read together: the first object waits for all of them."""
-NEAR_NAMES = 200
-"""Names with the same beginning that are compared to find those near another."""
-COMPARED_WHOLE, COMMON_NAMES = 200_000, 5000
-"""The most facts of an index whose names with most facts, so many, are compared too: that takes 0.2 s."""
 _KINDS: Mapping[str, ValueKind] = {"inverse": "entity", **{kind: kind for kind in get_args(ValueKind)}}
 _WITHOUT_ID = {
     **{name: Predicate(name, None, False, "text") for name in DESCRIPTIONS},

@@ -24,7 +24,7 @@ from refactx.decoding.machine import Machine
 from refactx.ingest.source_options import Selection
 from refactx.iris import id_of_term
 from refactx.mcp import fact_server
-from refactx.selection.mentions import FoldedTokens, QueryWords, find_mentions, named_spans
+from refactx.selection.mentions import FoldedTokens, QueryWords, find_mentions, named_spans, part_spans
 from refactx.sparql import LabelError, with_iris
 from refactx.sparql.placeholders import FactFeasibility, MemoryResolver, NameMemory, Placeholder, ResolvedMentions
 from refactx.sparql.placeholders.resolver import MentionPattern
@@ -49,11 +49,16 @@ NAMES = {
     "Q15": ("People's Republic of China", "", ("中国", "China")),
     "Q16": ("Republic of China", "an island", ("China",)),
     "Q17": ("AC/DC", "a band", ("Jeopardy!", "M*A*S*H")),
+    "Q18": ("Ham Topping", "", ()),
+    "Q19": ("Parma Ham Topping", "", ()),
+    "Q20": ("Anchovies Topping", "", ()),
+    "Q21": ("Olive Topping", "", ()),
+    "Q22": ("Garlic Topping", "", ()),
     "P31": ("instance of", "", ("is a",)),
     "P26": ("spouse", "", ("wife",)),
     "P19": ("place of birth", "", ("birthplace",)),
 }
-CLAIMS = [(id_, "P31", "Q9") for id_ in ("Q1", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", *(f"Q{at}" for at in range(10, 18)))]
+CLAIMS = [(id_, "P31", "Q9") for id_ in ("Q1", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8", *(f"Q{at}" for at in range(10, 23)))]
 CLAIMS += [("Q1", "P26", "Q10"), ("Q1", "P19", "Q6"), ("Q12", "P26", "Q1"), ("Q11", "P19", "Q6"), ("Q11", "P19", "Q7")]
 CLAIMS += [("Q2", "P31", "Q8")]
 WORDS: list[tuple[str, str, str, str]] = [
@@ -94,7 +99,15 @@ WORDS: list[tuple[str, str, str, str]] = [
     ("Annie", "birthplace", "Q1", "P19"),
     ("washington", "spouse", "Q12", "P26"),  # an alias, if that has it
     ("washington", "place of birth", "Q11", "P19"),
-    ("Vincent", "is a", "", "P31"),
+    ("Vincent", "is a", "Q3", "P31"),  # a part of one name alone
+    ("Dvorak", "instance of", "Q5", "P31"),
+    ("York City", "instance of", "Q6", "P31"),
+    ("Lee", "spouse", "Q1", "P26"),
+    ("Republic", "instance of", "", "P31"),  # of several
+    ("ham", "instance of", "Q18", "P31"),  # of one, but for the word that says its kind
+    ("anchovy", "instance of", "Q20", "P31"),
+    ("parma", "instance of", "Q19", "P31"),
+    ("topping", "instance of", "", "P31"),
     ("Vincent van Goh", "instance of", "", "P31"),  # errors of typing
     ("Nobody Knows", "instance of", "", "P31"),
 ]
@@ -133,7 +146,7 @@ TABLE = [
     ("Bob (a town)", "instance of", "", "P31"),  # another description
     ("Bobs", "instance of", "Q10", "P31"),  # another number
     ("China", "instance of", "Q16", "P31"),  # of two, the one with most facts: it is described
-    ("Ann", "instance of", "", "P31"),  # a part of a name
+    ("Ann", "instance of", "Q1", "P31"),  # a part of a name
     ("x" * 1500, "instance of", "", "P31"),
 ]
 
@@ -253,15 +266,25 @@ def test_a_name_means_the_same_at_each_door(world: World, door: str) -> None:
 
 
 def test_a_question_names_what_its_words_mean(world: World) -> None:
-    tokens, words = FoldedTokens(world.index.tokenizer.token_bytes), QueryWords()
+    tokens, words = FoldedTokens(world.index.tokenizer.token_bytes), QueryWords(function=frozenset(["who", "is"]))
     machine = Machine(world.index)
     for name, _, entity, _ in WORDS:
-        if "," in name or "(" in name or entity in NOT_IN_TEXT:
+        if "," in name or "(" in name or entity in NOT_IN_TEXT or name in ONLY_NEAR:
             continue
         spans = named_spans(machine, tokens, words, f"who is {name}?", world.facts)
+        taken = [(one.start, one.stop) for one in spans]
+        linker = world.facts.linker
+        spans += part_spans(machine, linker, words, f"who is {name}?", taken, only_titles=False)
         found = find_mentions(machine, world.facts, f"who is {name}?", spans)
         ids = world.facts.ids([one.name for one in found.entities])
         assert (entity in ids.values()) if entity else not ids, name
+
+
+def test_a_note_says_which_name_a_part_is_taken_for(world: World) -> None:
+    (note,) = [
+        one.note for one in resolve(read_line("list <Vincent> <is a>"), world.facts)[1] if one.label == "Vincent"
+    ]
+    assert note == "<Vincent> is taken as <Vincent van Gogh (Dutch painter)>"
 
 
 def test_suggestions_say_that_they_are_aliases(world: World) -> None:

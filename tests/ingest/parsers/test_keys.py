@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from support.ingest.tables import as_csv, built, facts_of, ids_of
 
 from refactx.errors import InputError
+from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.parsers.records import link_label
 
 FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -178,3 +180,49 @@ def test_rows_of_one_given_id_are_told(tmp_path: Path) -> None:
     assert any(
         "1 row has the id of another row (such as 1): their facts are of one thing" in n for n in base.report.notes
     )
+
+
+PRODUCTS = [("Product ID", "name", "Supplier No"), ("P1", "Chai", "S1"), ("P2", "Tofu", "S2"), ("P3", "Tea", "S9")]
+SUPPLIERS = [("Supplier No", "company"), ("S1", "Exotic Liquids"), ("S2", "New Orleans Delights")]
+ORDERS = [("order", "Product ID", "seller"), ("first", "P1", "S1"), ("second", "P2", "S2"), ("third", "P7", "S8")]
+
+
+def shop(tmp_path: Path, **options: list[str]) -> KnowledgeBase:
+    files = {"products.csv": as_csv(PRODUCTS), "suppliers.csv": as_csv(SUPPLIERS), "orders.csv": as_csv(ORDERS)}
+    return built(tmp_path, files, subjects=["name", "company", "order"], **options)
+
+
+def test_a_key_that_nearly_fits_is_told_with_the_option_that_links_it(tmp_path: Path) -> None:
+    notes = shop(tmp_path).report.notes
+    for left, right in (
+        ("products.Supplier No", "suppliers.Supplier No"),  # called as a key
+        ("orders.Product ID", "products.Product ID"),
+        ("orders.seller", "suppliers.Supplier No"),  # codes
+    ):
+        assert any(f": give --key '{left}={right}' to link" in note for note in notes), notes
+
+
+def test_a_link_is_called_by_its_thing_though_the_key_that_it_leads_to_has_its_name(tmp_path: Path) -> None:
+    base = shop(tmp_path, keys=["orders.Product ID=products.Product ID", "products.Supplier No=suppliers.Supplier No"])
+    assert {
+        ("first", "product", "Chai"),
+        ("Chai", "Product ID", "P1"),
+        ("Chai", "supplier", "Exotic Liquids"),
+        ("Exotic Liquids", "Supplier No", "S1"),
+    } <= facts_of(base)
+
+
+def test_numbers_that_fit_by_chance_are_not_told(tmp_path: Path) -> None:
+    files = {
+        "shops.csv": as_csv([("name", "rank"), ("North", "1"), ("South", "2")]),
+        "towns.csv": as_csv([("id", "town"), ("1", "Graz"), ("2", "Linz")]),
+    }
+    assert built(tmp_path, files, subjects=["name", "town"]).report.notes == ()
+
+
+def test_one_message_names_the_rows_of_all_tables(tmp_path: Path) -> None:
+    files = {"goods.csv": as_csv(PRODUCTS), "firms.csv": as_csv([("no", "firm"), ("1", "Acme"), ("2", "Ajax")])}
+    proposed = re.escape("tables goods, firms: give --subject goods.name --subject firms.firm if")
+    for subjects in ([], ["others.name"]):
+        with pytest.raises(InputError, match=proposed):
+            built(tmp_path, files, subjects=subjects)

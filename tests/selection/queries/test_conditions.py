@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from support.query.choice import CLASSES, PLAIN, mentions_of
 from support.query.twin import CLAIMS, ENTITIES, INVERTED, Graph, SetFacts, members, with_inverse
 
+from refactx.selection.conditions import NEAREST_SUBJECTS, STEPS_TO_WIDER, Base, Condition, Conditions
 from refactx.selection.mentions import Mention, Mentions, QueryWords
-from refactx.selection.queries import NEAREST_SUBJECTS, STEPS_TO_WIDER, Base, Condition, Conditions
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.language import Hop, Query, WalkFilter
 
