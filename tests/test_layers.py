@@ -59,7 +59,7 @@ INGEST_LAYERS = """
     parsers      encoding
     work
     sources      source_options   report    parallel
-    profile
+    profile      qualifiers
 """
 RUN_BY_ASK = ("refactx.ask.grounded", "refactx.ask.teach.training")
 LIBRARIES = {  # where a library may be imported; a prefix of a module's name
@@ -98,6 +98,7 @@ REASONS = {
     "refactx.ingest.parsers.table_names": "what names rows, if no option says it, apart from their keys",
     "refactx.linking.spellings": "the walk of the tree along folded letters, which knows no facts",
     "refactx.postgres.embedded.watchdog": "a process of its own, which starts in milliseconds",
+    "refactx.selection.statement_answers": "the choice among statements, with the texts that it writes",
     "refactx.selection.answer_lines": "a step of the channel that is read by itself",
 }
 LINES_OF_A_FACE = 48

@@ -351,17 +351,17 @@ class Database:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class PreparedStatement:
     """A query with parameters `$1`, ... of binary values, and its name."""
 
     text: bytes
     name: bytes
 
     @classmethod
-    def of(cls, text: str) -> "Statement":
+    def of(cls, text: str) -> "PreparedStatement":
         """Return the statement of a query.
 
-        >>> Statement.of("SELECT 1").name
+        >>> PreparedStatement.of("SELECT 1").name
         b'refactx_e004ebd5b5532a4b'
         """
         return cls(text.encode(), b"refactx_" + hashlib.sha256(text.encode()).hexdigest()[:16].encode())

@@ -6,7 +6,7 @@ from time import perf_counter
 
 from refactx.errors import IndexNotFoundError
 from refactx.postgres.connections import Server, TimeLimitedConnection
-from refactx.postgres.database import Database, Statement
+from refactx.postgres.database import Database, PreparedStatement
 
 _KNOWN = "FROM refactx.segments AS s{} WHERE s.id = {} AND s.ready AND s.created = '{}'"
 
@@ -22,9 +22,11 @@ class SegmentRows:
         self.server, self.created = server, created
         self._database, self._index, self.segment = database, index, segment
         self._table = f"refactx.pieces_{segment}"
-        self._own = Statement.of(f"SELECT piece FROM {self._table} WHERE key = $1")
+        self._own = PreparedStatement.of(f"SELECT piece FROM {self._table} WHERE key = $1")
         known = _KNOWN.format("{}", segment, created.isoformat())
-        self._known = Statement.of(f"SELECT (SELECT piece FROM {self._table} WHERE key = $1) {known.format('')}")
+        self._known = PreparedStatement.of(
+            f"SELECT (SELECT piece FROM {self._table} WHERE key = $1) {known.format('')}"
+        )
         self._some = f"SELECT key, piece FROM {self._table} WHERE key = ANY(%b)".encode()
         self._known_some = (
             f"SELECT p.key, p.piece {known.format(f' LEFT JOIN {self._table} AS p ON p.key = ANY(%b)')}".encode()

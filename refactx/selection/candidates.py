@@ -241,7 +241,7 @@ class CandidateSearch:
                         is_named=self._is_named(name.ids),
                     )
                     found.append(subject)
-        return found
+        return sorted(found, key=lambda one: -one.own)
 
     def properties(
         self, subjects: Sequence[SubjectCandidate], nearest: Sequence[Collection[IdPath]]

@@ -197,9 +197,8 @@ class QueryAnswers:
 
     @property
     def subject_spans(self) -> Sequence[MentionSpan]:
-        """The spans of what facts may be about, no predicate: a class in small letters says only what kind of thing is meant, or
-        asked for,
-        where the question names a thing."""
+        """The spans of what facts may be about: no predicate alone, and where the question names a thing, no class in small
+        letters, which says only what kind of thing is meant, or asked for."""
         kinds = kinds_among(self.facts, self._words, self._question, self.mentions.entities)
         entities = {(one.start, one.stop) for one in self.mentions.entities}
         places = {(one.start, one.stop) for one in kinds}

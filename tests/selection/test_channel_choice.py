@@ -81,13 +81,18 @@ class TestTheChoice:
         fresh = {full for fact in left if begun[full := until_closed(index, fact, 2)] < weights.facts_of_property}
         fresh = fresh or {until_closed(index, fact, 2) for fact in left}
         for subject in {until_closed(index, begin, 1) for begin in fresh}:
-            name, share = self.name_of(index, left, subject)
-            steps = log_probabilities(model, [*row[:at], *name])[at - 1 :]
-            own_name = sum(
-                float(steps[depth, number])
-                for depth, number in enumerate(name)
-                if len({fact[depth] for fact in left if fact[:depth] == name[:depth]}) > 1
-            )
+            names, share = self.names_of(index, left, subject)
+            ways = list[float]()
+            for name in names:
+                steps = log_probabilities(model, [*row[:at], *name])[at - 1 :]
+                ways.append(
+                    sum(
+                        float(steps[depth, number])
+                        for depth, number in enumerate(name)
+                        if len({fact[depth] for fact in left if fact[:depth] == name[:depth]}) > 1
+                    )
+                )
+            own_name = float(np.logaddexp.reduce(ways))
             before[subject] = weights.name_weight * own_name + weights.share_weight * math.log(share)
             every = {path for path in texts_of_properties(index, left, subject) if (*subject, *path) in fresh}
             paths = {path for path in every if index.tokenizer.decode(path) != " <description>"} or every
@@ -116,14 +121,22 @@ class TestTheChoice:
         self.doubtful += sum(score < least for score in before.values())
         return {(subject, path): score for (subject, path), score in scores.items() if before[subject] >= least}
 
-    def name_of(
+    def names_of(
         self, index: MemoryIndex, left: Sequence[tuple[int, ...]], subject: tuple[int, ...]
-    ) -> tuple[tuple[int, ...], float]:
-        """The ids of a subject's name, and its share of the facts of all of that name."""
-        texts = (index.tokenizer.decode_bytes(subject[:length]) for length in range(len(subject) + 1))
-        name = subject[: next(length for length, text in enumerate(texts) if b" (" in text or b">" in text)]
-        of_name, own = ([fact for fact in left if fact[: len(ids)] == ids] for ids in (name, subject))
-        return name, len(own) / len(of_name)
+    ) -> tuple[set[tuple[int, ...]], float]:
+        """The ids of a subject's name, with and without a description after it, and its share of the facts of all of that
+        name."""
+
+        def name(of: tuple[int, ...]) -> tuple[int, ...]:
+            texts = (index.tokenizer.decode_bytes(of[:length]) for length in range(len(of) + 1))
+            return of[: next(length for length, text in enumerate(texts) if b" (" in text or b">" in text)]
+
+        def bare(of: tuple[int, ...]) -> str:
+            return index.tokenizer.decode(of).strip(" <").partition(">")[0].partition(" (")[0].lower()
+
+        own = [fact for fact in left if fact[: len(subject)] == subject]
+        of_name = [fact for fact in left if bare(until_closed(index, fact, 1)) == bare(subject)]
+        return {name(until_closed(index, fact, 1)) for fact in of_name}, len(own) / len(of_name)
 
     @pytest.mark.long
     @pytest.mark.usefixtures("read_as")

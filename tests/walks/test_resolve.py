@@ -52,7 +52,7 @@ def resolved(text: str) -> tuple[str, tuple[LinkedName, ...]]:
         ("list <Lou> <x>", "list <Lou (song)> <x>"),  # nobody has x
         ("list <Pel> <p>", "list <Lou (state)> <p>"),  # an alias of two, with more facts than <Pel (p)>
         ("list <pel> <p>", "list <Lou (state)> <p>"),  # the first letter differs
-        ("list <Bay> <p>", "list <Bay> <p>"),  # that is another alias
+        ("list <Bay> <p>", "list <Lou (state)> <p>"),  # no name, but a part of an alias
         ("list <lou> <p>", "list <lou (lower case)> <p>"),  # there is one with the letter as it is
         ("list <Bo> <p>", "list <Bo> <p>"),  # a name with such facts
         ("list <Bo> <q>", "list <Bo (b)> <q>"),  # it has none, and another entity of the name has
