@@ -59,7 +59,7 @@ INGEST_LAYERS = """
     parsers      encoding
     work
     sources      source_options   report    parallel
-    profile
+    profile     qualifiers
 """
 RUN_BY_ASK = ("refactx.ask.grounded", "refactx.ask.teach.training")
 LIBRARIES = {  # where a library may be imported; a prefix of a module's name
@@ -102,22 +102,22 @@ REASONS = {
 }
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
-    "top modules": 1748,  # ids as people write them
+    "top modules": 1800,  # qualifiers in the text of a fact
     "tree": 2141,
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
-    "postgres": 3502,
-    "index share": 3313,  # labels by language
+    "postgres": 3520,  # whether facts have qualifiers
+    "index share": 3365,  # qualifiers with their ids
     "linking": 565,  # names in the other number; notes name the other entities of a name; ids are looked up as names are
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
-    "walks": 3171,  # answers in another language
+    "walks": 3260,  # plain facts are counted beside statements; the statements of a subject; amounts with units
     "selection": 3615,  # what is nearest in meaning; words of questions by language, and answers in theirs
-    "ask": 5813,  # words and answers by language; thoughts, which were in selection; an index has a ranker
-    "ingest": 14500,  # members of classes, things named by predicates of their own, names in several languages
-    "sparql": 14360,
+    "ask": 5825,  # qualifiers of facts; words and answers by language; thoughts, which were in selection; an index has a ranker
+    "ingest": 15700,  # statements of Wikidata in JSON and RDF; members of classes, names in several languages
+    "sparql": 14370,  # facts with qualifiers are no triples
     "eval": 4862,  # questions of a language
-    "documents server mcp": 8145,
-    "cli models build": 6830,  # the tokenizer of a GGUF file is kept; options of engines are declared here; languages
+    "documents server mcp": 8170,  # qualifiers in the document of a fact
+    "cli models build": 6855,  # facts with qualifiers; the tokenizer of a GGUF file is kept; options of engines are declared here; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

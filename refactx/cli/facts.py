@@ -45,8 +45,8 @@ def facts(
     With PREFIX, such as `"<Danny Boyle> <"`, each line is the beginning of a fact, up to the end of its next part,
     after the number of facts that begin so. A name as people write it, such as `alaska`, stands for the entity with most
     facts. With PREDICATE, PREFIX is the name of a subject, and its facts are listed; below each are those that have
-    qualifiers, such as `<start time> <1990>`. With --all, facts are in the order of their token ids and in the form that `refactx ingest` reads; with --all
-    --json, each line is a document with the ids of a fact's parts.
+    qualifiers, such as `<start time> <1990>`. With --all, facts are in the order of their token ids and in the form that
+    `refactx ingest` reads; with --all --json, each line is a document with the ids of a fact's parts.
     """
     from refactx.index.open import open_index
 
