@@ -113,11 +113,11 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "walks": 3260,  # plain facts are counted beside statements; the statements of a subject; amounts with units
     "selection": 3615,  # what is nearest in meaning; words of questions by language, and answers in theirs
     "ask": 5825,  # qualifiers of facts; words and answers by language; thoughts, which were in selection; an index has a ranker
-    "ingest": 15700,  # statements of Wikidata in JSON and RDF; members of classes, names in several languages
+    "ingest": 15700,  # statements of Wikidata in JSON and RDF; members of classes, names in languages
     "sparql": 14370,  # facts with qualifiers are no triples
     "eval": 4862,  # questions of a language
     "documents server mcp": 8170,  # qualifiers in the document of a fact
-    "cli models build": 6855,  # facts with qualifiers; the tokenizer of a GGUF file is kept; options of engines are declared here; languages
+    "cli models build": 6855,  # facts with qualifiers; the tokenizer of a GGUF file is kept; options of engines; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""
