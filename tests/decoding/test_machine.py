@@ -11,6 +11,7 @@ from support.tiny_model import MemoryIndex, allowed_by_brute_force, ids, tiny_fa
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import Dead, Free, InFact, State
 from refactx.errors import ModelError
+from refactx.fact import verbalise
 
 FACTS = ("<Ann> <p> <b>", "<Ann> <p> <c>", "<Ann> <q> <b>", "<Bé> <p> <b>")
 
@@ -244,7 +245,12 @@ class _Without(type(tiny_fact_tokenizer())):  # type: ignore[misc]
 PART = st.sampled_from(["Ann", "b", "p", "Fact:", "in", ".", "é", " "]).map(lambda part: part.strip() or "x")
 
 
-SOME_FACTS = st.sets(st.tuples(PART, PART, PART).map(lambda f: f"<{f[0]}> <{f[1]}> <{f[2]}>"), min_size=1, max_size=5)
+PAIRS = st.lists(st.tuples(PART, PART), max_size=2)
+
+
+SOME_FACTS = st.sets(
+    st.tuples(PART, PART, PART, PAIRS).map(lambda f: verbalise(*f[:3], tuple(f[3])).lstrip()), min_size=1, max_size=5
+)
 
 
 @settings(deadline=None)

@@ -4,6 +4,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,7 +13,7 @@ from support.ingest.knowledge_runs import build_knowledge_base
 from support.ingest.quiet import QUIET
 
 from refactx.english import inverse_of
-from refactx.fact import split_fact
+from refactx.fact import qualifiers_of, split_fact
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.profile import local_name
 from refactx.ingest.source_options import Selection, languages_of
@@ -59,10 +60,11 @@ def built_graph(folder: Path, lines: list[str], selection: Selection) -> Knowled
     return build_knowledge_base([folder / "page.ttl"], folder / "kb", selection=selection, strict=True, resources=QUIET)
 
 
-def facts_of(base: KnowledgeBase) -> set[tuple[str, str, str]]:
+def facts_of(base: KnowledgeBase) -> set[tuple[str, ...]]:
+    """The facts: three parts each, and those of qualifiers."""
     texts = pq.read_table(base.folder / "units.parquet")["text"].to_pylist()
-    triples = zip(*pq.read_table(base.folder / "facts.parquet").to_pydict().values(), strict=True)
-    return {(texts[s], texts[p], texts[o]) for s, p, o in triples}
+    rows = zip(*pq.read_table(base.folder / "facts.parquet").to_pydict().values(), strict=True)
+    return {tuple(part for unit in row if unit >= 0 for part in texts[unit].split("> <")) for row in rows}
 
 
 def test_the_page_has_examples() -> None:
@@ -99,7 +101,8 @@ def check_example(
     aliases = True if "--aliases" in given else None
     selection = Selection(languages=languages_of(languages), inverse="--inverse" in given, aliases=aliases)
     base = build(tmp_path, lines, selection)
-    assert facts_of(base) == {split_fact(line) for line in results if line.startswith("<")}
+    stated = (line for line in results if line.startswith("<"))
+    assert facts_of(base) == {(*(split_fact(line) or ()), *chain(*qualifiers_of(line))) for line in stated}
     for counts in dropped:
         assert base.report.dropped == {
             reason: int(count) for reason, _, count in (entry.rpartition(" ") for entry in counts.split(", "))

@@ -1,7 +1,10 @@
 """The facts of an index, read through its tree, are those of a set, whatever its segments and its tokenizer."""
 
+import random
+from itertools import chain
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.channel_runs import joining_tokenizer
 from support.query.check import check
@@ -50,6 +53,38 @@ def same(facts: TreeFacts, twin: SetFacts) -> None:
 def test_the_facts_of_a_tree_are_those_of_a_set(claims: Graph, cuts: list[int], kind: str, cache_bytes: int) -> None:
     index = RowsIndex(in_segments(with_inverse(claims), cuts), TOKENIZERS[kind], cache_bytes)
     same(TreeFacts(index), SetFacts(claims))
+
+
+@pytest.mark.long
+@settings(max_examples=12, phases=[Phase.explicit, Phase.generate])
+@given(CLAIMS, CUTS, st.sampled_from(sorted(TOKENIZERS)), st.randoms(use_true_random=False))
+def test_statements_beside_facts_change_no_answer(
+    claims: Graph, cuts: list[int], kind: str, chance: random.Random
+) -> None:
+    """Facts with qualifiers are no further facts, nor is one without its plain fact: counts and objects stay. `statements`
+    gives them, those with no plain fact too."""
+    names = [*ENTITIES, "7", "1990-05"]
+    plain = sorted(claims) + [(s, p, f"{o} long ago") for s, p, o in sorted(claims)[:4]]
+    qualified = {
+        (
+            *fact,
+            *(part for _ in range(chance.randint(1, 3)) for part in (chance.choice(PREDICATES), chance.choice(names))),
+        )
+        for fact in chance.choices(plain, k=12)
+    }
+    late = {fact for fact in qualified if chance.random() < 0.3}
+    segments = [*in_segments(with_inverse(claims), cuts), (1, frozenset(qualified)), (-1, frozenset(late))]
+    facts = TreeFacts(RowsIndex(segments, TOKENIZERS[kind]))
+    same(facts, SetFacts(claims))
+    assert sum(count for count, _ in facts.count_predicates().values()) == len(with_inverse(claims))
+    every = {*with_inverse(claims), *(qualified - late)}
+    for predicate in PREDICATES:
+        found = [(s, predicate, o, *chain(*pairs)) for s, o, pairs in facts.statements(ENTITIES, predicate)]
+        assert len(found) == len(set(found))
+        assert set(found) == {fact for fact in every if fact[1] == predicate and fact[0] in ENTITIES}
+    for subject, predicate, value, *pairs in qualified - late:
+        if subject in ENTITIES:
+            assert tuple(zip(pairs[::2], pairs[1::2], strict=True)) in facts.qualifiers(subject, predicate, value)
 
 
 @pytest.mark.long

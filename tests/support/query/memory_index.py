@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from refactx.fact import Link, verbalise
+from refactx.fact import Link, verbalise, written_fact
 from refactx.index.index import completions, normalise_prefix
 from refactx.index.names import Named
 from refactx.ingest.segment.cutting import Shape
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.tree import Children, SummedTree
-from support.query.twin import KINDS, PREDICATES, Fact, Graph
+from support.query.twin import KINDS, PREDICATES, Graph
 from support.stored_trees import DictRows, build
 from support.tiny_model import tiny_fact_tokenizer
 
@@ -20,7 +20,10 @@ KIND_OF = {"entity": "entity", "mixed": "mixed"}
 
 
 class RowsIndex:
-    """Signed segments of facts; all names of predicates of the twin have ids. `rows`: those of each segment."""
+    """Signed segments of facts; all names of predicates of the twin have ids. `rows`: those of each segment.
+
+    A fact with qualifiers is a tuple of more than three parts.
+    """
 
     base: str | None = None
     has_statements = False
@@ -34,6 +37,8 @@ class RowsIndex:
         self, segments: Iterable[tuple[int, Graph]], tokenizer: FactTokenizer | None = None, cache_bytes: int = 1 << 20
     ) -> None:
         self.tokenizer = tokenizer or tiny_fact_tokenizer()
+        segments = list(segments)
+        self.has_statements = any(len(fact) > 3 for _, facts in segments for fact in facts)
         built = [
             (sign, *build([self.sequence(fact) for fact in facts], SMALL, cache_bytes))
             for sign, facts in segments
@@ -52,8 +57,13 @@ class RowsIndex:
 
     stream = read
 
-    def sequence(self, fact: Fact) -> tuple[int, ...]:
-        return tuple(self.tokenizer.encode_after(self.trigger, verbalise(*fact)))
+    def sequence(self, fact: tuple[str, ...]) -> tuple[int, ...]:
+        pairs = tuple(zip(fact[3::2], fact[4::2], strict=True))
+        return tuple(self.tokenizer.encode_after(self.trigger, verbalise(*fact[:3], pairs)))
+
+    def __contains__(self, text: str) -> bool:
+        written = written_fact(text) or " "
+        return self.children(self.tokenizer.encode_after(self.trigger, written)).terminal > 0
 
     def children(self, prefix: Sequence[int]) -> Children:
         return self._tree.children(prefix)
