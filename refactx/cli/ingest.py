@@ -254,9 +254,10 @@ def _show_result(result: "IngestResult") -> None:
     aliases = (
         f", {report.aliases:,} of them {'an alias' if report.aliases == 1 else 'aliases'}" if report.aliases else ""
     )
+    qualified = f", {report.statements:,} with qualifiers" if report.statements else ""
     click.echo(
         f"index {result.index}: {counted(report.facts, 'fact')} ({counted(report.claims, 'claim')}{aliases}, "
-        f"{counted(report.descriptions, 'description')}, {report.derived:,} inverse)"
+        f"{counted(report.descriptions, 'description')}, {report.derived:,} inverse{qualified})"
     )
     print_report(report)
     click.echo(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.command import complains, run_refactx
+from support.ingest.statement_world import Amount, Moment, Statement, json_lines
 
 REFACTX = str(Path(sys.executable).with_name("refactx"))
 FACTS = [f"<Ann Lee> <child> <Bé {number}> ." for number in range(30)] + ["<Bo Li> <spouse> <Ann Lee> ."]
@@ -116,3 +117,32 @@ def test_the_predicates_have_their_numbers_of_facts_and_a_fact(sample_url: str) 
 def test_one_of_the_three_is_given(sample_url: str) -> None:
     assert "neither PREFIX nor --all nor --predicates was given" in complains("facts", "--db", sample_url)
     assert "--all and --predicates were given" in complains("facts", "--all", "--predicates", "--db", sample_url)
+
+
+@pytest.mark.long
+def test_the_statements_of_a_subject_are_below_its_facts(db_url: str, smollm2_folder: Path, tmp_path: Path) -> None:
+    """From Wikidata's JSON to the facts of a subject with their qualifiers; without qualifiers, facts are plain."""
+    start, end = ("P580", Moment(1990, 5, 3, 11, False)), ("P582", Moment(1994, 1, 1, 9, False))
+    mayor = Statement("Q1", "P10", "Q2", "preferred", (end, start), 1)
+    before = Statement("Q1", "P10", "Q3", "normal", (("P582", Moment(1990, 5, 1, 10, False)),), 2)
+    height = Statement("Q1", "P11", Amount("+4478", "Q9"), "normal", (), 3)
+    source = tmp_path / "latest-all.json"
+    source.write_text("\n".join(json_lines([mayor, before, height])))
+    ingest = ("ingest", source, "--tokenizer", smollm2_folder, "--db", db_url, "--no-store")
+    report = run(*ingest)
+    assert "4 facts (2 claims, 0 descriptions, 0 inverse, 2 with qualifiers)" in report
+    assert run("facts", "springfield", "Mayor", "--db", db_url).splitlines() == [
+        "<Springfield> <mayor> <Ann Lee> .",
+        "    <start time> <1990-05-03> <end time> <1994> .",
+        "<Springfield> <mayor> <Bob> <end time> <1990-05> .",
+    ]
+    first, *_ = json.loads(run("facts", "Springfield", "mayor", "--json", "--db", db_url))["facts"][1]["qualifiers"]
+    assert (first["name"]["id"], first["value"]) == ("P580", {"literal": "1990-05-03"})
+    assert run("facts", "<Springfield> <height> <", "--db", db_url).splitlines()[1].split(None, 1)[1] == (
+        "<Springfield> <height> <4478 metre>"
+    )
+    run(*ingest, "--replace", "--qualifiers", "none")
+    plain = run("facts", "--all", "--db", db_url).splitlines()
+    assert sorted(plain) == ["<Springfield> <height> <4478> .", "<Springfield> <mayor> <Ann Lee> ."]
+    error = complains(*ingest, "--replace", "--qualifiers", "when")
+    assert "--qualifiers has 'when', which is no group of qualifiers" in error
