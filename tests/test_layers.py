@@ -98,7 +98,6 @@ REASONS = {
     "refactx.ingest.parsers.table_names": "what names rows, if no option says it, apart from their keys",
     "refactx.linking.spellings": "the walk of the tree along folded letters, which knows no facts",
     "refactx.postgres.embedded.watchdog": "a process of its own, which starts in milliseconds",
-    "refactx.selection.answer_lines": "a step of the channel that is read by itself",
 }
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
@@ -111,7 +110,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
     "walks": 3171,  # answers in another language
-    "selection": 3740,  # parts of names, kinds of things, what a superlative compares; meanings; languages
+    "selection": 3755,  # parts of names, kinds of things, what a superlative compares; meanings; languages
     "ask": 5813,  # words and answers by language; thoughts, which were in selection; an index has a ranker
     "ingest": 14500,  # members of classes, things named by predicates of their own, names in several languages
     "sparql": 14360,
