@@ -99,7 +99,6 @@ REASONS = {
     "refactx.linking.spellings": "the walk of the tree along folded letters, which knows no facts",
     "refactx.postgres.embedded.watchdog": "a process of its own, which starts in milliseconds",
     "refactx.selection.statement_answers": "the choice among statements, with the texts that it writes",
-    "refactx.selection.answer_lines": "a step of the channel that is read by itself",
 }
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
@@ -112,10 +111,10 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
     "walks": 3300,  # plain facts are counted beside statements; the statements of a subject; amounts with units
-    "selection": 4370,  # the choice among statements; parts of names, kinds of things, what a superlative compares
+    "selection": 4400,  # the choice among statements; parts of names, kinds of things, what a superlative compares
     "ask": 5830,  # qualifiers of facts; words and answers by language; thoughts, which were in selection; an index has a ranker
     "ingest": 15700,  # statements of Wikidata in JSON and RDF; members of classes, names in languages
-    "sparql": 14370,  # facts with qualifiers are no triples
+    "sparql": 14400,  # facts with qualifiers are no triples
     "eval": 4862,  # questions of a language
     "documents server mcp": 8170,  # qualifiers in the document of a fact
     "cli models build": 6870,  # facts with qualifiers; the tokenizer of a GGUF file is kept; options of engines; languages

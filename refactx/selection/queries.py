@@ -152,11 +152,12 @@ class QuerySearch:
     @cached_property
     def asked_class(self) -> Mention | None:
         """The class of which the question asks which, what, how many or all; None without one."""
-        for one in self.classes:
-            before = re.findall(r"\w+", self.question[: max(one.start, 0)].lower())
-            if before and before[-1] in self.words.asking:
-                return one
-        return None
+        return next((one for one in self.classes if self.is_asked_for(one)), None)
+
+    def is_asked_for(self, mention: Mention) -> bool:
+        """Return whether a mention stands behind which, what, how many or all."""
+        before = re.findall(r"\w+", self.question[: max(mention.start, 0)].lower())
+        return bool(before) and before[-1] in self.words.asking
 
     def is_of_other_class(self, start: str, predicate: str) -> bool:
         """Return whether the objects of a predicate are of classes, but none of them is of the class that is asked for."""

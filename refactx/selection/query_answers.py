@@ -19,6 +19,7 @@ from refactx.engines.engine import Steps, TreeReading
 from refactx.english import open_pronoun, plural
 from refactx.fact import split_fact
 from refactx.linking.names import bare_name, unaccented
+from refactx.selection.answer_lines import up_to_object
 from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.mentions import (
     Mentions,
@@ -135,8 +136,9 @@ class QueryAnswers:
         return StatementAnswers(self._machine, self.channel, self.facts, search, self.end)
 
     def objects(self, state: Free, unknown: Sequence[int] = ()) -> Sequence[int]:
-        """Return the ids of an answer that lists the objects of the last facts, with their subject and property; to a
-        question for yes or no, whether it names one of them. `unknown`: those of an answer if the objects say nothing.
+        """Return the ids of an answer that lists the objects of the last facts, with their subject and property, or with
+        another property of it, of facts before, that makes the question likelier; to a question for yes or no, whether it
+        names one of them. `unknown`: those of an answer if the objects say nothing.
 
         Empty if the question names neither that subject nor one that led to it: the subject may then be the answer.
         """
@@ -146,6 +148,13 @@ class QueryAnswers:
         if not found:
             return ()
         subject, predicate, _ = found[-1]
+        gains = dict[str, float]()
+        for one, fact in zip(state.facts, facts, strict=True):
+            gain = self.channel.evidence.get(up_to_object(machine, one.tokens))
+            if fact is not None and fact[0] == subject and gain is not None:
+                gains[fact[1]] = gain
+        if predicate in gains:
+            predicate = max(reversed(gains), key=lambda name: gains[name])
         words = set(re.findall(r"\w+", unaccented(self._question)))
         is_named = any(one.name == subject for one in mentions.entities) or any(
             word in words and not self._words.is_function(word)
@@ -328,7 +337,15 @@ class QueryAnswers:
             return False
         own = [one for one in entities if one.name == start]
         texts = [unaccented(self._question[one.start : one.stop]) for one in own]
-        others = [one for one in entities if all(map(one.is_apart, own)) and one not in search.classes]
+        said = set(words_of(bare_name(start)))  # `cheese` does not narrow the `Sharpness of Cheese Code`
+        others = [
+            one
+            for one in entities
+            if all(map(one.is_apart, own))
+            and one not in search.classes
+            and not search.is_asked_for(one)
+            and not said.issuperset(words_of(self._question[one.start : one.stop]))
+        ]
         return any(plural(text) != text for text in texts) or bool(others) or search.heads != ["list"]
 
     def _write(self, answered: AnsweredQuery) -> Sequence[int]:

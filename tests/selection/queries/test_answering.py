@@ -31,6 +31,7 @@ from refactx.engines.engine import TreeReading
 from refactx.fact import verbalise
 from refactx.ranking.encoders import WordEncoder
 from refactx.ranking.ranker import Ranker
+from refactx.selection.answer_lines import up_to_object
 from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.mentions import FoldedTokens, QueryWords
 from refactx.selection.query_answers import QueryAnswers, first_answer, try_answer
@@ -296,6 +297,17 @@ class TestWhatAnswersNothing:
         unknown = index.tokenizer.encode("Answer: I don't know.")
         ids = found.objects(state, unknown)
         return index.tokenizer.decode(list(ids)[: len(ids) - len(END)]).removeprefix("Answer: ")
+
+    def test_of_two_properties_of_one_subject_the_likelier_answers(self) -> None:
+        text = "\n".join(f"Fact:{verbalise(*fact)} ." for fact in (*self.ALL, ("department", "instance of", "kind")))
+        claims = (*self.CLAIMS, ("department", "instance of", "kind"))
+        index = WorldIndex(with_inverse(claims), self.PROPERTIES)  # type: ignore[arg-type]
+        found = answers(index, "Which departments are in the data?", FakeScore(index.tokenizer, lambda line: -9.0))
+        state = index.machine.run(index.tokenizer.encode(f"{text}\n"), 0)
+        assert isinstance(state, Free)
+        for fact, gain in zip(state.facts, (10.0, 10.0, 5.0), strict=True):
+            found.channel.evidence[up_to_object(index.machine, fact.tokens)] = gain
+        assert index.tokenizer.decode(list(found.objects(state))).startswith("Answer: Sales; Hardware")
 
     ALL = tuple(("department", "has instance", name) for name in ("Sales", "Hardware"))
 

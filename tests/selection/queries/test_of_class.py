@@ -90,3 +90,12 @@ def test_a_class_that_the_predicate_says_is_no_filter() -> None:
     named = mentions_of(["D", "C"])
     named.entities[1:] = [type(named.entities[1])(2, 3, "C", "p", 1.0)]  # type: ignore[index]
     assert "list <D> <p> which <p> <p>" not in {one.line for one in Asked(claims, named, CLASSES).search().of_class()}
+
+
+def test_facts_are_about_the_thing_that_a_question_names_not_about_its_kind() -> None:
+    index = world()
+    found = answers(index, QUESTION, FakeScore(index.tokenizer, Script(SHORTS, 20.0)), values=99)
+    named = {index.machine.text_of(one.state.prefix).decode().strip() for one in found.spans}
+    about = {index.machine.text_of(one.state.prefix).decode().strip() for one in found.subject_spans}
+    assert any(text.startswith("<short film") for text in named)
+    assert about == {text for text in named if not text.startswith("<short film")} != set()
