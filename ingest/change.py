@@ -495,12 +495,15 @@ def _tables_of(entry: CatalogueEntry, given: TableOptions) -> TableOptions:
     if given == TableOptions():
         return replace(own, query=None, labels=(), edges=own.edges or bool(own.labels))
     keys = tuple(dict.fromkeys((*given.keys, *own.keys)))
-    of_rows = given.ids or given.keys or given.descriptions or given.aliases  # which mean nothing without a subject
+    of_rows = (
+        given.ids or given.keys or given.descriptions or given.aliases or given.qualifiers
+    )  # which mean nothing without a subject
     return replace(
         given,
         subjects=given.subjects or (own.subjects if of_rows and not given.columns else ()),
         keys=keys,
         ids=given.ids or own.ids,
+        qualifiers=given.qualifiers or own.qualifiers,
         prefixed=given.prefixed or own.prefixed,
         whole=own.whole,
         rows_of=own.rows_of,

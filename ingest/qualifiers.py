@@ -3,6 +3,7 @@
 A statement is a fact with further parts: `<Springfield> <mayor> <Ann Lee> <start time> <1990> <end time> <1994>`. After the
 object come pairs of a qualifier and its value. Their order is that of `GROUPS`, in which a question asks for them: when,
 the how manyth, of what, as what. All others follow by name, so that a pair has its place whatever else an index holds.
+Those of tables and graphs have no ids of Wikidata: their names say their group (`start`, `number`, `role`).
 
 `BOOKKEEPING` says how Wikidata came to a statement, or checks it, and answers no question about its subject. These are
 left out unless they are asked for (`--qualifiers all`, or by id).
@@ -12,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from refactx.errors import InputError
+from refactx.fact import QUALIFIER_NAMES
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     # start, end, point in time; earliest and latest; publication, opening and closing; valid in period
@@ -52,6 +54,7 @@ BOOKKEEPING = frozenset(
 )
 MOST = 50
 """The most qualifiers of a fact: further ones are left out."""
+_LIKE = {"starts": "P580", "ends": "P582", "points": "P585", "ordinals": "P1545"}
 _PROPERTY = re.compile(r"P[1-9][0-9]{0,17}", re.ASCII)
 
 
@@ -62,6 +65,18 @@ def order_of() -> dict[str, int]:
     True
     """
     return {property_: place for place, property_ in enumerate(one for group in GROUPS.values() for one in group)}
+
+
+def places_of_names() -> dict[str, int]:
+    """Return the places of qualifiers that are no properties of Wikidata, by their names in lower case.
+
+    >>> places = places_of_names()
+    >>> places["since"] == order_of()["P580"] < places["until"] < places["number"] < places["role"]
+    True
+    """
+    order, by_name = order_of(), {"of": "P642", "role": "P3831"}
+    by_name |= {name: _LIKE[kind] for kind, names in QUALIFIER_NAMES.items() for name in names}
+    return {name: order[like] for name, like in by_name.items()}
 
 
 def qualifiers_of(text: str) -> tuple[str, ...]:
@@ -91,14 +106,20 @@ def check_qualifiers(words: Iterable[str]) -> None:
 
 
 def is_kept(property_: str, wanted: tuple[str, ...] | None) -> bool:
-    """Return whether facts have a qualifier. `wanted`: as `qualifiers_of` returns them; None: all but `BOOKKEEPING`.
+    """Return whether facts have a qualifier, given its id, or its name if it is none of Wikidata's. `wanted`: as
+    `qualifiers_of` returns them; None: all but `BOOKKEEPING`.
 
     >>> is_kept("P580", None), is_kept("P459", None), is_kept("P459", ("all",)), is_kept("P459", ("time", "P459"))
     (True, False, True, True)
+    >>> is_kept("since", ("time",)), is_kept("wage", ("time",)), is_kept("wage", ("other",))
+    (True, False, True)
     """
     if wanted is None:
         return property_ not in BOOKKEEPING
     if ALL in wanted or property_ in wanted:
         return True
+    if not _PROPERTY.fullmatch(property_):
+        place = places_of_names().get(property_.casefold())
+        property_ = next((one for one, at in order_of().items() if at == place), property_)
     group = next((name for name, properties in GROUPS.items() if property_ in properties), OTHER)
     return group in wanted and property_ not in BOOKKEEPING

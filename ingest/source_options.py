@@ -41,7 +41,8 @@ class TableOptions:
     lines of CSV that begin so are left out. `delimiter`: between cells; None: the one with which the header has the
     columns. `encoding`: of all sources; None: UTF-8. `subjects`: the column whose cells name the rows; each other
     column is then a predicate. `ids`, `descriptions`, `aliases`: columns of a row's key and of other texts about it.
-    `lists`: what is between the values of a cell: of all columns (`|`), or of one (`languages=,`). `keys`: columns
+    `lists`: what is between the values of a cell: of all columns (`|`), or of one (`languages=,`). `qualifiers`: columns
+    that say more about the row's other facts, of which each is then a statement. `keys`: columns
     that hold the key of another table (`products.supplier=suppliers.id`). `prefixed`: ids are `TABLE:KEY`. `whole`:
     columns of keys, whose `1.0` is the key `1`. `notes`: pairs of a table and what its report says of keys.
     `rows_of`: what rows are rows of: those of all tables (`price list`), or of one (`price_list=price list`).
@@ -64,6 +65,7 @@ class TableOptions:
     descriptions: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
+    qualifiers: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     prefixed: bool = False
     whole: tuple[str, ...] = ()
@@ -209,6 +211,8 @@ class Selection:
             raise InputError(f"an inverse limit of {self.inverse_limit} leaves no inverse fact: expected 1 or more")
         if self.qualifiers:
             check_qualifiers(self.qualifiers)
+        if self.tables.qualifiers and self.qualifiers == ():
+            raise InputError("--qualifier and --qualifiers none were both given: choose facts with qualifiers, or none")
         if self.inverse_names and not self.inverse:
             raise InputError("names for inverse facts were given without asking for inverse facts: add --inverse")
 
@@ -277,6 +281,9 @@ class SourceOptions:
     description: tuple[str, ...] = option((), "Has a description of each row.", metavar="COLUMN", group=TABLES)
     alias: tuple[str, ...] = option((), "Has other names, with --aliases.", metavar="COLUMN", group=TABLES)
     list: tuple[str, ...] = option((), "Between the values of a cell: '|', 'langs=,'.", metavar="CHAR", group=TABLES)
+    qualifier: tuple[str, ...] = option(
+        (), "Says more about the row's facts: start, end, role.", metavar="COLUMN", group=TABLES
+    )
     key: tuple[str, ...] = option((), "products.supplier=suppliers.id: joins tables.", metavar="KEY", group=TABLES)
     edges: bool = option(False, "Objects are entities, as subjects are.", group=TABLES)
     labels: tuple[Path, ...] = option((), "Lines of id<TAB>label<TAB>description.", metavar="FILE", group=TABLES)

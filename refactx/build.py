@@ -306,6 +306,9 @@ def tables_of(**given: Any) -> TableOptions:
         descriptions=_several(given["description"]),
         aliases=_several(given["alias"]),
         lists=_several(given["list"]),
+        qualifiers=tuple(
+            filter(None, (name.strip() for one in _several(given["qualifier"]) for name in one.split(",")))
+        ),
         keys=_several(given["key"]),
         edges=given["edges"],
         labels=tuple(map(str, _several(given["labels"]))),

@@ -37,6 +37,13 @@ DESCRIPTIONS = ("description", "short description")
 """The predicates of descriptions: they have no id, and no entity has such a name."""
 ALIAS, ALIAS_OF = " (alias)", "alias of"
 """The suffix of an alias, and the predicate from it to the entity: `<JFK (alias)> <alias of> <...>`."""
+QUALIFIER_NAMES = {
+    "starts": ("start", "start time", "start date", "from", "since", "begin", "begins", "valid from", "hired"),
+    "ends": ("end", "end time", "end date", "to", "until", "till", "valid to", "valid until", "left"),
+    "points": ("date", "year", "time", "when", "point in time", "on"),
+    "ordinals": ("number", "ordinal", "series ordinal", "rank"),
+}
+"""What qualifiers with times, and those that number statements, are called in graphs and tables."""
 MAX_PART_CHARACTERS = 1000
 """A longer part is cut to this length: it would cost a model over 250 tokens between which it cannot choose, and
 PostgreSQL a whole page."""

@@ -15,6 +15,9 @@ A tail is a unit as a part is: ` <start time> <1990> <end time> <1994>` without 
 
 Lines of ready-made facts may have qualifiers too (`ready_statements`): then the line is the fact, as it stands.
 
+Those of tables and graphs (`refactx.ingest.parsers.parsed.statement_rows`) are of one rank, no line says that there is a
+statement, and plain claims stay beside them.
+
 The best rank of a subject's statements with a property is that of the preferred ones, or else of the normal ones; their
 facts are those of a truthy dump. A statement of another rank has no fact without its qualifiers, a deprecated one none.
 """
@@ -23,13 +26,14 @@ from collections import Counter
 
 import pyarrow as pa
 
-from refactx.ingest.parsers.parsed import AMOUNT, DEPRECATED, PRECISION, TIME, UNIT
+from refactx.entity_ids import FIRST_OTHER
+from refactx.ingest.parsers.parsed import AMOUNT, DEPRECATED, OF_NO_FACT, PRECISION, TIME, UNIT
 from refactx.ingest.parsers.values import VALUE_KINDS, format_time
-from refactx.ingest.qualifiers import MOST, order_of
+from refactx.ingest.qualifiers import MOST, order_of, places_of_names
 from refactx.ingest.source_options import Selection
 from refactx.ingest.work import Tables, WorkDatabase
 
-NOT_BEST, OF_NO_FACT, INCOMPLETE = "not of best rank", "qualifier of no fact", "incomplete statement"
+NOT_BEST, INCOMPLETE = "not of best rank", "incomplete statement"
 UNREADABLE = "unknown datatype value"
 _BATCH = 65_536
 _STATED = f"""
@@ -71,7 +75,8 @@ FROM stated t JOIN values_of v ON v.statement = t.statement AND v.property = t.p
 """
 _CLAIMS = """
 SELECT c.*, CAST(NULL AS BIGINT) AS unit, CAST(NULL AS BIGINT) AS statement, CAST(NULL AS UTINYINT) AS rank
-FROM staged_claims c ANTI JOIN (SELECT DISTINCT subject, property FROM stated) s USING (subject, property)
+FROM staged_claims c ANTI JOIN (SELECT DISTINCT subject, property FROM stated WHERE property < {first_other}) s
+USING (subject, property)
 UNION ALL
 """
 _UNIT_LABELS = """
@@ -83,7 +88,7 @@ _WITH_UNIT = "CASE WHEN {0}.unit IS NULL THEN {0}.text ELSE {0}.text || ' ' || w
 _PAIRS = """
 SELECT q.statement, q.property, coalesce(r.target, q.object) AS object, cut({text}, {{limit}}) AS text, q.kind,
     length({text}) > {{limit}} AS is_cut, p.name, coalesce(o.name, cut({text}, {{limit}})) AS written,
-    coalesce(g.place, {last}) AS place, CASE
+    coalesce(g.place, h.place, {last}) AS place, CASE
     WHEN j.statement IS NULL THEN '{of_no_fact}'
     WHEN x.property IS NOT NULL THEN x.reason
     WHEN p.entity IS NULL THEN 'property has no label'
@@ -101,6 +106,7 @@ LEFT JOIN named p ON q.property = p.entity
 LEFT JOIN named o ON coalesce(r.target, q.object) = o.entity
 LEFT JOIN unit_labels w ON q.unit = w.entity
 LEFT JOIN qualifier_order g ON q.property = g.property
+LEFT JOIN qualifier_names h ON q.property >= {first_other} AND h.name = lower(p.name)
 WHERE NOT q.is_main
 """
 _DISTINCT_PAIRS = f"""
@@ -177,7 +183,7 @@ def state_claims(database: Tables, selection: Selection) -> bool:
     database.table("nodes", _NODES)
     database.table("values_of", _VALUES)
     database.table("staged_claims", "SELECT * FROM claims")
-    database.view("claims", _CLAIMS + _MAIN.format(which="t.is_best"))
+    database.view("claims", _CLAIMS.format(first_other=FIRST_OTHER) + _MAIN.format(which="t.is_best"))
     database.view("other_claims", _MAIN.format(which="NOT t.is_best"))
     database.drop("written_times", "nodes")
     return True
@@ -204,8 +210,10 @@ def join_qualifiers(database: Tables, limit: int, keeps_external_ids: bool) -> N
         "SELECT property, min(reason) AS reason FROM left_out"
         f" WHERE reason <> 'external identifier' OR NOT {keeps_external_ids} GROUP BY property",
     )
-    text = _WITH_UNIT.format("q")
-    query = _PAIRS.format(text=text, last=len(order), of_no_fact=OF_NO_FACT, unreadable=UNREADABLE)
+    names = places_of_names()
+    database.table_of("qualifier_names", pa.table({"name": list(names), "place": pa.array(names.values(), pa.int64())}))
+    values = {"text": _WITH_UNIT.format("q"), "last": len(order), "first_other": FIRST_OTHER}
+    query = _PAIRS.format(**values, of_no_fact=OF_NO_FACT, unreadable=UNREADABLE)
     database.table("pairs_of", query.format(limit=limit))
     database.table("distinct_pairs", _DISTINCT_PAIRS)
     database.table("tails", _TAILS)
@@ -225,7 +233,7 @@ def account_for_statements(database: Tables, dropped: Counter[str], claims: int)
         dropped.update(
             dict(database.rows(f"SELECT reason, count(*) FROM {table} WHERE reason IS NOT NULL GROUP BY reason"))
         )
-    dropped["structure"] += count("SELECT count(*) FROM statements")
+    dropped["structure"] += count(f"SELECT count(*) FROM statements WHERE property < {FIRST_OTHER}")
     dropped["duplicate"] += count("SELECT count(*) FROM staged_claims SEMI JOIN stated USING (subject, property)")
     dropped[INCOMPLETE] += count(
         "SELECT count(*) FROM values_of v ANTI JOIN stated t ON v.statement = t.statement AND v.property = t.property"

@@ -20,7 +20,7 @@ The tables made here, of entities that are not Wikidata's:
 * `entities`: `entity BIGINT, id VARCHAR`: each with its number as an item or a property, and its id
 * `path_steps`: `entity, place, step BIGINT`: the properties of a path
 * `inverse_of`: `subject, object`: properties that `owl:inverseOf` joins
-* the views `claims` and `terms` of entities with these numbers, in place of the staged ones
+* the views `claims`, `terms`, `statements` and `snaks` of entities with these numbers, in place of the staged ones
 """
 
 import re
@@ -168,16 +168,19 @@ SELECT entity FROM (
 SELECT DISTINCT property AS entity FROM shaped WHERE property & 1 = 0
 UNION SELECT unnest([subject, object]) FROM claims WHERE property = {inverse_of}
 UNION SELECT unnest(steps) FROM path_properties
+UNION SELECT property FROM snaks
 UNION SELECT entity - 1 FROM known_properties ANTI JOIN found USING (entity)
 ) WHERE entity & 1 = 0
 """
 _TYPED = "{0} + CAST({0} IN (SELECT entity FROM predicate_numbers) AS BIGINT)"
+_OF_STATEMENTS = {"statements": ("subject", "property"), "snaks": ("property", "object")}
 _UNLABELLED = """
 SELECT e.entity, e.id FROM entities e
 SEMI JOIN (
     SELECT subject AS entity FROM claims UNION SELECT property FROM claims
     UNION SELECT object FROM claims WHERE object IS NOT NULL UNION SELECT step FROM path_steps
     UNION SELECT subject FROM inverse_of UNION SELECT object FROM inverse_of
+    UNION SELECT property FROM snaks UNION SELECT object FROM snaks WHERE object IS NOT NULL
 ) m ON e.entity = m.entity
 LEFT JOIN chosen c ON e.entity = c.entity
 WHERE c.label IS NULL AND NOT starts_with(e.id, '_:') AND e.entity NOT IN (SELECT entity FROM path_steps)
@@ -313,6 +316,11 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
         )
         database.view("shaped", "SELECT * FROM claims")
     database.table("predicate_numbers", _PREDICATES.format(**_N))
+    if database.has_rows("statements"):
+        for table, some in _OF_STATEMENTS.items():
+            columns = ", ".join(f"{_TYPED.format(name)} AS {name}" for name in some)
+            database.table(f"graph_{table}", f"SELECT * REPLACE ({columns}) FROM {table}")
+            database.view(table, f"SELECT * FROM graph_{table}")
     names = ("subject", "property", "object")
     typed = [f"{_TYPED.format(name)} AS {name}" for name in names]
     database.table("graph_claims", f"SELECT {', '.join(typed)}, text, kind FROM shaped")

@@ -14,15 +14,14 @@ import pyarrow as pa
 
 from refactx.errors import InputError
 from refactx.fact import clean_part, visible
-from refactx.ingest.parsers.parsed import COLUMNS, Parsed, RowParser, clean_parts, facts_of_columns, null_as_empty
+from refactx.ingest.parsers.edges import EdgePlan, edges_of_plan
+from refactx.ingest.parsers.parsed import COLUMNS, Parsed, RowParser, clean_parts, null_as_empty
 from refactx.ingest.parsers.records import (
-    EdgePlan,
     Plan,
-    edges_of_columns,
-    edges_of_plan,
     link_label,
     names_of_thing,
     notes_of_keys,
+    parser_of_facts,
     rows_of_plan,
 )
 from refactx.ingest.parsers.tables import BETWEEN, Header, check_type, read_header, read_rows
@@ -72,9 +71,11 @@ def table_form(source: Source, selection: Selection) -> TableForm:
         return _wide_form(source, header, subject, selection)
     if len(keys := keys_of(options, table, header.names)) == 2 and not options.columns:
         return _link_form(source, header, keys, options)
-    positions = _fact_columns(source, header, options)
+    more = qualifier_columns(source, header.names, options)
+    positions = (*_fact_columns(source, header, options), *more)
     _refuse_lists(source, header, positions)
-    make = edges_of_columns if options.edges or options.labels else facts_of_columns
+    is_graph = options.edges or bool(options.labels)
+    make = parser_of_facts(source.name, [header.names[at] for at in more], is_graph=is_graph)
     ignored = [name for at, name in enumerate(header.names) if at not in positions]
     notes: tuple[str, ...] = ()
     if ignored:
@@ -83,6 +84,20 @@ def table_form(source: Source, selection: Selection) -> TableForm:
     return TableForm(
         header=header, positions=positions, make=make, what="subject, predicate and object in each row", notes=notes
     )
+
+
+def has_qualifiers(table: str, names: Sequence[str], options: TableOptions) -> bool:
+    """Return whether a table has columns of qualifiers: then several of its rows may be about one thing."""
+    return column_of(options.qualifiers, table, names) is not None
+
+
+def qualifier_columns(source: Source, names: Sequence[str], options: TableOptions) -> list[int]:
+    """Return the places of the columns that say more about the facts of their rows. Raise InputError for one that is not
+    there."""
+    for one in options.qualifiers:
+        if column_of((one,), source.table, names) is None and not _of_other_table(one, source.table):
+            raise InputError(f"{source.name} has no column {one} (--qualifier): its columns are {shown_names(names)}")
+    return list(dict.fromkeys(_all_columns(options.qualifiers, source.table, names)))
 
 
 def _refuse_lists(source: Source, header: Header, places: Iterable[int | None]) -> None:
@@ -179,6 +194,7 @@ def of_tables(sources: Sequence[Source], options: TableOptions, *, may_be_others
         descriptions=placed("--description", options.descriptions),
         aliases=placed("--alias", options.aliases),
         lists=placed("--list", options.lists),
+        qualifiers=placed("--qualifier", options.qualifiers),
     )
 
 
@@ -278,6 +294,9 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
             if column_of((one,), table, names) is None and not _of_other_table(one, table):
                 raise InputError(f"{source.name} has no column {one} ({option}): its columns are {shown_names(names)}")
     _refuse_lists(source, header, (subject, key))
+    qualifiers = frozenset(qualifier_columns(source, names, options))
+    if taken := sorted(qualifiers & {subject, key}):
+        raise InputError(f"{source.name}: column {names[taken[0]]} names the rows: it is no qualifier (--qualifier)")
     lists = lists_of(source, header, options) | dict.fromkeys(header.lists, BETWEEN)
     prefix = f"{table}:" if options.prefixed else ""
     keys, links, notes = dict[int, str](), dict[int, str](), notes_of_keys(options, table)
@@ -298,6 +317,9 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
     if key is not None and _is_linked_by_name(options, table, names[key]):  # links have that name, and mean the thing
         predicate_of[key], links[key] = f"{table}.{names[key]}", predicate_label(names[key]) or names[key]
     parts = {part for at in keys for part in header.joined.get(at, ())}  # of keys: they say nothing by themselves
+    if qualifiers and key is None:  # several rows are about one thing: what numbers them says nothing of it
+        numbers = {"id", *(one.casefold() for one in (source.keys.primary if source.keys is not None else ()))}
+        parts |= {at for at, name in enumerate(names) if name.casefold() in numbers} - {subject, *qualifiers}
     predicates = tuple(
         name if at in keys or not (at in header.joined or at in parts) else "" for at, name in predicate_of.items()
     )
@@ -320,6 +342,8 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
         row_of=options.row_of(table),
         needs_name=True,
         noun=names_of_thing(table)[1] if options.prefixed and key == subject else "",
+        qualifiers=qualifiers,
+        scope=source.name,
     )
     make = partial(rows_of_plan, plan, bool(selection.aliases))
     what = f"a name in column {names[subject]}"

@@ -8,9 +8,10 @@ from xml.parsers import expat
 from refactx.errors import InputError
 from refactx.fact import clean_part, written_part
 from refactx.ingest.parsers.columns import NODE_NAMES
+from refactx.ingest.parsers.edges import add_edge, edge_id, edge_label
 from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, Parsed, utf8_blocks
-from refactx.ingest.parsers.records import EntityRows, add_edge, edge_id, edge_label
+from refactx.ingest.parsers.records import EntityRows
 from refactx.ingest.profile import TYPE, name_of_id
 from refactx.ingest.source_options import Selection
 from refactx.ingest.sources import Source

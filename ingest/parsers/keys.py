@@ -22,6 +22,7 @@ from refactx.fact import clean_part, counted, visible
 from refactx.ingest.parsers.columns import (
     clean_columns,
     column_of,
+    has_qualifiers,
     key_column,
     lists_of,
     parts_of_key,
@@ -340,7 +341,10 @@ class _Joins:
         self._ids.append(table.named(at))
 
     def tell_rows_apart(self, table: "_Table") -> None:
-        """Take the column of ids of a table in which rows have one name; without one, tell how many."""
+        """Take the column of ids of a table in which rows have one name; without one, tell how many. Of a table with columns of
+        qualifiers these rows are of one thing."""
+        if table.key is None and has_qualifiers(table.name, table.names, self._options):
+            return
         is_unused = table.key is not None and table.named(table.key) in self._unused
         if is_unused and self._keys:
             return

@@ -45,6 +45,7 @@ from refactx.fact import MAX_PART_CHARACTERS, UNWRITTEN, clean_part, cut_part
 from refactx.index.names import written_id
 from refactx.ingest.parsers.values import NO_LANGUAGE
 from refactx.ingest.sources import Source
+from refactx.tree.codes import ragged
 
 _GIVE_ENCODING = "give --encoding latin-1"
 NOT_UTF8 = f"not UTF-8, perhaps Latin-1: {_GIVE_ENCODING}"
@@ -94,6 +95,7 @@ _CHARACTERS = (
 PLAIN_TEXT = f"[{_CHARACTERS}]+(?: [{_CHARACTERS}]+)*"
 """A regular expression (RE2) that matches plain text only."""
 COLUMNS = ("subject", "predicate", "object")
+OF_NO_FACT = "qualifier of no fact"
 NULLS = ("NULL", "\\N")
 """What databases write into cells without a value. (`NA` is none: it is Namibia, too.)"""
 _COLUMN_NOT_UTF8 = "not UTF-8, perhaps Latin-1: write the column as text in UTF-8"
@@ -219,6 +221,43 @@ def claims_of(
         elif isinstance(column, int):
             columns[at] = pa.repeat(pa.scalar(column, field_.type), count)
     return pa.table(columns, schema=schema)
+
+
+Rows = tuple[NDArray[np.int64], pa.Table]
+"""The places of some rows, and a row of `claims` for each."""
+
+
+def statement_rows(facts: Rows, pairs: Rows, first: int) -> tuple[pa.Table, dict[str, pa.Table], int]:
+    """Return statements, given n facts and m qualifiers as rows of `claims` (that of a qualifier has any subject), each with
+    the place of its row: a qualifier is one of all facts of its row. The first statement has the number `first`.
+
+    The first result are the facts without qualifiers, as claims; the tables have a row of `snaks` for each other fact and each
+    of its qualifiers; the number is that of qualifiers of no fact.
+    """
+    (places, claims), (places_of_pairs, values) = facts, pairs
+    stated = np.isin(places, places_of_pairs)
+    plain, main = claims.filter(pa.array(~stated)), claims.filter(pa.array(stated))
+    numbers = first + np.arange(len(main), dtype=np.int64)
+    order = np.argsort(places[stated], kind="stable")
+    low, high = (np.searchsorted(places[stated][order], places_of_pairs, side) for side in ("left", "right"))
+    which = ragged(low, high - low)
+    snaks = [
+        _snaks_of(main, numbers, is_main=True),
+        _snaks_of(
+            values.take(pa.array(np.repeat(np.arange(len(values)), high - low))), numbers[order][which], is_main=False
+        ),
+    ]
+    of_facts = pa.table([pa.array(numbers), main["subject"], main["property"]], schema=SCHEMAS["statements"])
+    ranks = pa.table([pa.array(numbers), pa.array(np.full(len(main), NORMAL, np.uint8))], schema=SCHEMAS["ranks"])
+    tables = {"statements": of_facts, "ranks": ranks, "snaks": pa.concat_tables(snaks)}
+    return plain, tables, int(np.count_nonzero(low == high))
+
+
+def _snaks_of(claims: pa.Table, statements: NDArray[np.int64], *, is_main: bool) -> pa.Table:
+    none = pa.nulls(len(claims), pa.int64())
+    main = pa.array(np.full(len(claims), is_main, np.bool_))
+    values = [claims[name] for name in ("property", "object", "text", "kind")]
+    return pa.table([pa.array(statements), values[0], main, *values[1:], none, none], schema=SCHEMAS["snaks"])
 
 
 def terms_of(entities: Any, kind: int, texts: pa.Array) -> pa.Table:
@@ -382,19 +421,23 @@ def cut_parts(parts: pa.Array) -> tuple[pa.Array, pa.Array]:
 
 
 def facts_of_columns(texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
-    """Return three columns of text as facts; `row_number` maps the place of a row in them to its number."""
+    """Return three columns of text as facts; `row_number` maps the place of a row in them to its number.
+
+    Further columns have their numbers from 0 as names, and may be empty.
+    """
     result = Parsed(lines=len(texts[0]))
     texts = without_invalid(texts, row_number, result)
     result.statements = len(texts[0])
     parts = [clean_parts(column) for column in texts]
-    is_empty = [pc.equal(column, "") for column in parts]
+    is_empty = [pc.equal(column, "") for column in parts[: len(COLUMNS)]]
     empty = _any(is_empty)
     if dropped := pc.sum(empty).as_py():
         blank = pc.sum(reduce(pc.and_, is_empty)).as_py()
         result.dropped += Counter({"empty part": dropped - blank, "blank": blank})
         parts = [column.filter(pc.invert(empty)) for column in parts]
     facts = {}
-    for name, column in zip(COLUMNS, parts, strict=True):
+    names = (*COLUMNS, *map(str, range(len(parts) - len(COLUMNS))))
+    for name, column in zip(names, parts, strict=True):
         facts[name], long = cut_parts(column)
         result.cut += pc.sum(long).as_py() or 0
     result.tables["ready"] = pa.table(facts)

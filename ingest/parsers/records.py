@@ -20,6 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,16 @@ from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.parsed import (
     COLUMNS,
     DESCRIPTION,
-    END,
     LABEL,
     NULLS,
+    OF_NO_FACT,
     OTHER_NAME,
     OWN_NAME,
     SCHEMAS,
-    START,
     IdNumbers,
     Parsed,
+    RowParser,
+    Rows,
     claims_of,
     clean_parts,
     cut_parts,
@@ -50,25 +52,30 @@ from refactx.ingest.parsers.parsed import (
     facts_of_columns,
     fault,
     null_as_empty,
+    statement_rows,
     table_of,
     terms_of,
     utf8_blocks,
     without_invalid,
 )
 from refactx.ingest.parsers.values import NO_LANGUAGE, kind_of_text
-from refactx.ingest.profile import ROW_OF, TYPE, in_words, local_name, name_of_id, predicate_label
+from refactx.ingest.profile import ROW_OF, TYPE, in_words, name_of_id, predicate_label
+from refactx.ingest.qualifiers import places_of_names
 from refactx.ingest.source_options import Selection, TableOptions
 from refactx.ingest.sources import Source
 
 _TEXT = pa.large_string()
+_Claim = tuple[int, int, int | None, str | None, int | None]
 WHOLE = re.compile(r"^(-?[0-9]+)\.0+$")
 _OF_KEY = re.compile(r"(?:(?:id|fk) )?(.*?)(?: (?:id|ids|fk|key|ref|uuid))?", re.IGNORECASE)
 _OF_NUMBER = re.compile(r"(.*) (?:no|nr|num|number|code)", re.IGNORECASE)
-_OF_TIME = re.compile(r"date|time|year|season|since|start|when", re.IGNORECASE)
 
 
 class EntityRows:
     """Staged rows about entities of any id, made one by one. Each claim, term and dropped value is a line.
+
+    Claims with the number of a row are facts, or more about these (`qualifies`): each such fact is a statement with all
+    qualifiers of its row, if it has any. The first statement has the number `first`.
 
     >>> statements = EntityRows()
     >>> statements.claim(statements.entity("1"), statements.property("worksFor"), text="Acme")
@@ -77,17 +84,25 @@ class EntityRows:
     (1, ['works for'])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: int = 0) -> None:
+        self._first = first
+        self._of_rows: tuple[list[tuple[int, _Claim]], list[tuple[int, _Claim]]] = [], []
         self._ids: dict[int, str] = {}
         self._own: dict[int, str] = {}
         self._properties: dict[str, int] = {}
-        self._claims: list[tuple[int, int, int | None, str | None, int | None]] = []
+        self._claims: list[_Claim] = []
         self._terms: list[tuple[int, int, int, int, str]] = []
         self.dropped = Counter[str]()
         self.faults: list[tuple[int, str]] = []
 
     def __len__(self) -> int:
-        return len(self._claims) + len(self._terms) + self.dropped.total() + len(self.faults)
+        return (
+            len(self._claims)
+            + sum(map(len, self._of_rows))
+            + len(self._terms)
+            + self.dropped.total()
+            + len(self.faults)
+        )
 
     def entity(self, id_: str, own_name: str | None = None) -> int:
         """Return the number of an entity; `own_name`: what it is called if it has no label."""
@@ -109,14 +124,26 @@ class EntityRows:
                 self._own[number] = name
         return number
 
-    def claim(self, subject: int, property_: int, *, entity: int | None = None, text: str | None = None) -> None:
+    def claim(
+        self,
+        subject: int,
+        property_: int,
+        *,
+        entity: int | None = None,
+        text: str | None = None,
+        row: int | None = None,
+        qualifies: bool = False,
+    ) -> None:
         """Add a claim about an entity, or about a text, which is cleaned; an empty one is dropped."""
-        if text is None:
-            self._claims.append((subject, property_, entity, None, None))
-        elif clean := clean_part(text):
-            self._claims.append((subject, property_, None, clean, kind_of_text(clean)))
-        else:
+        clean = None if text is None else clean_part(text)
+        if clean == "":
             self.dropped["empty cell"] += 1
+            return
+        claim = subject, property_, entity, clean, None if clean is None else kind_of_text(clean)
+        if row is None:
+            self._claims.append(claim)
+        else:
+            self._of_rows[qualifies].append((row, claim))
 
     def term(self, entity: int, kind: int, text: str) -> None:
         """Add a label or another text about an entity; an empty one is dropped."""
@@ -126,31 +153,82 @@ class EntityRows:
             self.dropped["empty cell"] += 1
 
     def parsed(self) -> Parsed:
+        plain, of_rows, of_none = statement_rows(_placed(self._of_rows[0]), _placed(self._of_rows[1]), self._first)
+        self.dropped[OF_NO_FACT] += of_none
+        lines = len(self._claims) + len(plain) + len(of_rows["snaks"]) + len(self._terms) + self.dropped.total()
         result = Parsed(
-            lines=len(self), statements=len(self) - len(self.faults), dropped=self.dropped, faults=self.faults
+            lines=lines + len(self.faults), statements=lines, dropped=+self.dropped, faults=self.faults, tables=of_rows
         )
         terms = self._terms + [(entity, OWN_NAME, 0, NO_LANGUAGE, text) for entity, text in self._own.items()]
         for name, rows in (("claims", self._claims), ("terms", terms), ("ids", list(self._ids.items()))):
             result.tables[name] = table_of(name, rows)
+        result.tables["claims"] = pa.concat_tables([result.tables["claims"], plain])
         return result
 
 
-def edges_of_columns(texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
-    """Return three columns of text as claims about entities, whose ids are the texts."""
+def _placed(rows: Sequence[tuple[int, _Claim]]) -> Rows:
+    """Return claims with the places of their rows."""
+    places = np.fromiter((row for row, _ in rows), np.int64, len(rows))
+    return places, table_of("claims", [claim for _, claim in rows])
+
+
+def statements_of_columns(names: Sequence[str], texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
+    """Return columns of subject, predicate, object and of qualifiers with these names as facts, and as facts with qualifiers,
+    each of which is a line more."""
+    result = facts_of_columns(texts, row_number)
+    places, labels = places_of_names(), [predicate_label(name) or name for name in names]
+    order = sorted(range(len(names)), key=lambda at: (places.get(labels[at].casefold(), len(places)), labels[at]))
+    facts = result.tables["ready"]
+    columns = [null_as_empty(facts[name].combine_chunks()).to_pylist() for name in facts.column_names[3:]]
+    tails = [
+        "> <".join(f"{labels[at]}> <{cells[at]}" for at in order if cells[at]) for cells in zip(*columns, strict=True)
+    ]
+    result.tables["ready"] = facts.select(COLUMNS)
+    statements = result.tables["ready"].append_column("tail", pa.array(tails, _TEXT))
+    result.tables["ready_statements"] = statements.filter(pc.not_equal(statements["tail"], ""))
+    result.lines += len(result.tables["ready_statements"])
+    return result
+
+
+def parser_of_facts(scope: str, names: Sequence[str], *, is_graph: bool) -> RowParser:
+    """Return the parser of rows of subject, predicate and object, and of qualifiers with these names. `is_graph`: subjects and
+    objects are entities; `scope`: the file."""
+    if is_graph:
+        return partial(edges_of_columns, scope, names)
+    return partial(statements_of_columns, names) if names else facts_of_columns
+
+
+def edges_of_columns(
+    scope: str, names: Sequence[str], texts: list[pa.Array], row_number: Callable[[int], int]
+) -> Parsed:
+    """Return three columns of text as claims about entities, whose ids are the texts; further ones, with these names, are
+    qualifiers of them. `scope`: the file, in which statements are numbered."""
     result = facts_of_columns(texts, row_number)
     facts = result.tables.pop("ready")
     numbers = IdNumbers()
     subject, predicate, object_ = (numbers.of(pa.chunked_array(facts[name]).combine_chunks()) for name in COLUMNS)
-    result.tables["claims"] = claims_of(subject, predicate, object_)
+    if names:
+        rows = EntityRows(other_number(f"{scope}\n{row_number(0)}") if len(facts) else 0)
+        for at, (one, link, other) in enumerate(
+            zip(*map(pa.Array.to_pylist, (subject, predicate, object_)), strict=True)
+        ):
+            rows.claim(one, link, entity=other, row=at)
+        for name, column in zip(names, facts.columns[3:], strict=True):
+            for at, cell in enumerate(null_as_empty(column.combine_chunks()).to_pylist()):
+                if cell:
+                    rows.claim(0, rows.property(name), text=cell, row=at, qualifies=True)
+        parsed = rows.parsed()
+        result.lines += parsed.lines - len(facts)
+        result.tables = parsed.tables
+    else:
+        result.tables["claims"] = claims_of(subject, predicate, object_)
     own: dict[str, str | None] = {
         text: name_of_id(text) for name in ("subject", "object") for text in facts[name].unique().to_pylist()
     }
     own |= {text: predicate_label(text) for text in facts["predicate"].unique().to_pylist() if text not in own}
-    names = [(other_number(id_), name) for id_, name in own.items() if name and not re.match(r"https?://\S+$", id_)]
-    result.tables["terms"] = terms_of(
-        [number for number, _ in names], OWN_NAME, pa.array([name for _, name in names], _TEXT)
-    )
-    result.tables["ids"] = numbers.table()
+    said = [(other_number(id_), name) for id_, name in own.items() if name and not re.match(r"https?://\S+$", id_)]
+    terms = terms_of([number for number, _ in said], OWN_NAME, pa.array([name for _, name in said], _TEXT))
+    result.add(Parsed(lines=0, tables={"terms": terms, "ids": numbers.table()}))
     return result
 
 
@@ -160,9 +238,10 @@ class Plan:
 
     `predicates`: the id of the predicate of each column, "" for one of no predicate. `subject`, `id`, `classes`: the
     places of columns; None if there is none. `row_of`: what all are rows of, "" for nothing. `prefix`: of all ids. `keys`: the
-    prefixes of the ids that a column holds. `links`: what the predicates of such columns, or of the id, are called. `whole`:
-    columns of keys, whose `1.0` is the key `1`. `lists`: what is between the values in its cells. `needs_name`: rows without
-    a name are dropped, else those without an id.
+    prefixes of the ids that a column holds. `links`: what the predicates of such columns, or of the id, are called.
+    `whole`: columns of keys, whose `1.0` is the key `1`. `lists`: what is between the values in its cells. `needs_name`:
+    rows without a name are dropped, else those without an id. `qualifiers`: columns that say more about the row's facts.
+    `scope`: the file, in which statements are numbered.
     """
 
     predicates: tuple[str, ...]
@@ -179,11 +258,14 @@ class Plan:
     lists: Mapping[int, str] = field(default_factory=dict)
     needs_name: bool = False
     noun: str = ""
+    qualifiers: frozenset[int] = frozenset()
+    scope: str = ""
 
 
 def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
     """Return the rows of a table about entities as claims, terms and ids."""
     result = Parsed(lines=0)
+    first = other_number(f"{plan.scope}\n{row_number(0)}") if plan.qualifiers and len(texts[0]) else 0
     texts = [clean_parts(column) for column in without_invalid(texts, row_number, result)]
     texts = [whole_numbers(column) if at in plan.whole else column for at, column in enumerate(texts)]
     texts = [null_as_empty(one) if at in (plan.subject, plan.id) else one for at, one in enumerate(texts)]
@@ -208,10 +290,12 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
         rows.add(at, column)
     if plan.row_of:
         rows.add_classes(np.arange(len(names)), pa.array([plan.row_of] * len(names), _TEXT), ROW_OF)
-    tables = rows.tables()
+    tables = rows.tables(first)
     tables["ids"] = pa.concat_tables([numbers.table(), tables["ids"]])
     result.tables = tables
-    result.lines += len(tables["claims"]) + rows.said + result.dropped.total() + len(result.faults)
+    result.lines += (
+        len(tables["claims"]) + len(tables.get("snaks", ())) + rows.said + result.dropped.total() + len(result.faults)
+    )
     result.statements = result.lines - len(result.faults)
     return result
 
@@ -278,6 +362,8 @@ class _PlanRows:
     def __init__(self, plan: Plan, keeps_aliases: bool, entities: pa.Array, result: Parsed) -> None:
         self._plan, self._keeps_aliases, self._entities, self._result = plan, keeps_aliases, entities, result
         self._claims: list[pa.Table] = []
+        self._facts: list[Rows] = []
+        self._pairs: list[Rows] = []
         self.terms: list[pa.Table] = []
         self._ids: dict[int, str] = {}
         self._own: dict[int, str] = {}
@@ -306,14 +392,16 @@ class _PlanRows:
             self.add_classes(places, values)
         elif at in plan.keys:
             objects = IdNumbers().of(_prefixed(values, plan.keys[at]))
-            self._add_claims(plan.predicates[at], places, objects, None, plan.links.get(at))
+            rows = self._claims_of(plan.predicates[at], places, (objects, None), plan.links.get(at))
+            self._add_facts(at, places, rows)
         elif at == plan.id:
             is_code = np.array([not text.isdigit() for text in values.to_pylist()], np.bool_)
             self._result.dropped["key"] += int(np.count_nonzero(~is_code))
             codes = values.filter(pa.array(is_code))
-            self._add_claims(plan.predicates[at], places[is_code], None, codes, plan.links.get(at))
+            codes_of = self._claims_of(plan.predicates[at], places[is_code], (None, codes), plan.links.get(at))
+            self._claims.append(codes_of)
         else:
-            self._add_claims(plan.predicates[at], places, None, values)
+            self._add_facts(at, places, self._claims_of(plan.predicates[at], places, (None, values)))
 
     def addterms_of(self, kind: int, places: np.ndarray[Any, Any], texts: pa.Array) -> None:
         """Add texts about the rows at some places; an empty one is dropped."""
@@ -328,28 +416,47 @@ class _PlanRows:
         for text in pc.unique(classes).to_pylist():
             number = other_number(f":{text}")
             self._ids[number], self._own[number] = f":{text}", text
-        self._add_claims(predicate, places, IdNumbers().of(_prefixed(classes, ":")), None)
+        objects = IdNumbers().of(_prefixed(classes, ":"))
+        self._claims.append(self._claims_of(predicate, places, (objects, None)))
 
-    def tables(self) -> dict[str, pa.Table]:
+    def tables(self, first: int) -> dict[str, pa.Table]:
+        """Return the rows; the first statement has the number `first`."""
+        tables = dict[str, pa.Table]()
+        if self._facts or self._pairs:
+            facts, pairs = (_joined(some) for some in (self._facts, self._pairs))
+            plain, tables, of_none = statement_rows(facts, pairs, first)
+            self._claims.append(plain)
+            self._result.dropped[OF_NO_FACT] += of_none
         own = pa.array(self._own.values(), _TEXT)
         ids = [pa.array(self._ids, pa.int64()), pa.array(self._ids.values(), _TEXT)]
         return {
+            **tables,
             "claims": pa.concat_tables([SCHEMAS["claims"].empty_table(), *self._claims]),
             "terms": pa.concat_tables([*self.terms, terms_of(list(self._own), OWN_NAME, own)]),
             "ids": pa.table(ids, schema=SCHEMAS["ids"]),
         }
 
-    def _add_claims(
+    def _add_facts(self, at: int, places: np.ndarray[Any, Any], rows: pa.Table) -> None:
+        """Add what a column says of the rows at some places: facts, or more about these."""
+        if at in self._plan.qualifiers:
+            self._pairs.append((places, rows))
+        elif self._plan.qualifiers:
+            self._facts.append((places, rows))
+        else:
+            self._claims.append(rows)
+
+    def _claims_of(
         self,
         predicate: str,
         places: np.ndarray[Any, Any],
-        objects: pa.Array | None,
-        texts: pa.Array | None,
+        values: tuple[pa.Array | None, pa.Array | None],
         label: str | None = None,
-    ) -> None:
+    ) -> pa.Table:
+        """Return claims about the rows at some places; `values`: entities or texts."""
+        objects, texts = values
         count, number = len(places), other_number(predicate) + 1
         if not count:
-            return
+            return SCHEMAS["claims"].empty_table()
         self._ids[number] = predicate
         if name := label or predicate_label(predicate):
             self._own[number] = name
@@ -358,7 +465,12 @@ class _PlanRows:
             distinct = texts.dictionary_encode()
             of_kind = [kind_of_text(text) for text in distinct.dictionary.to_pylist()]
             kinds = pa.array(of_kind, pa.uint8()).take(distinct.indices)
-        self._claims.append(claims_of(self._entities.take(pa.array(places)), number, objects, texts, kinds))
+        return claims_of(self._entities.take(pa.array(places)), number, objects, texts, kinds)
+
+
+def _joined(some: list[Rows]) -> Rows:
+    places = np.concatenate([np.empty(0, np.int64), *(places for places, _ in some)])
+    return places, pa.concat_tables([SCHEMAS["claims"].empty_table(), *(rows for _, rows in some)])
 
 
 def _values(column: pa.Array, delimiter: str | None) -> tuple[np.ndarray[Any, Any], pa.Array]:
@@ -370,94 +482,6 @@ def _values(column: pa.Array, delimiter: str | None) -> tuple[np.ndarray[Any, An
     return places[pc.list_parent_indices(split).to_numpy()], clean_parts(
         pc.utf8_trim_whitespace(pc.list_flatten(split))
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EdgePlan:
-    """What the columns of a table of edges are: the places of the two ends, of the type and of the edge's id (None if there
-    is none), the names of the properties in the others ("" for none), the prefixes of the ids of both ends, and the type of
-    edges without one. `of_rows`: both ends are rows of tables, which have names there or none. `one_a_pair`: there is at most
-    one edge between two ends, whose id does not depend on its properties."""
-
-    ends: tuple[int, int]
-    type: int | None
-    id: int | None
-    properties: tuple[str, ...]
-    prefixes: tuple[str, str] = ("", "")
-    lists: Mapping[int, str] = field(default_factory=dict)
-    default_type: str = "edge"
-    of_rows: bool = False
-    one_a_pair: bool = False
-
-
-def edges_of_plan(plan: EdgePlan, texts: list[pa.Array], row_number: Callable[[int], int]) -> Parsed:
-    """Return the rows of a table of edges as claims."""
-    checked = Parsed(lines=0)
-    columns = [null_as_empty(clean_parts(one)).to_pylist() for one in without_invalid(texts, row_number, checked)]
-    statements = EntityRows()
-    statements.faults = checked.faults
-    for row in zip(*columns, strict=True):
-        one, other = (prefix + row[at] if row[at] else "" for prefix, at in zip(plan.prefixes, plan.ends, strict=True))
-        if not (one and other):
-            statements.dropped["edge without two ends"] += 1
-            continue
-        values = [
-            (name, value)
-            for at, (name, cell) in enumerate(zip(plan.properties, row, strict=True))
-            if name and cell
-            for value in (cell.split(plan.lists[at]) if at in plan.lists else (cell,))
-        ]
-        type_ = (row[plan.type] if plan.type is not None else "") or plan.default_type
-        ends = zip((one, other), plan.ends, strict=True)
-        numbers = [
-            other_number(id_) if plan.of_rows else statements.entity(id_, name_of_id(row[at])) for id_, at in ends
-        ]
-        id_ = row[plan.id] if plan.id is not None else ""
-        id_ = id_ or edge_id((one, other), type_, () if plan.one_a_pair else values)
-        add_edge(statements, (numbers[0], numbers[1]), type_, values, id_)
-    return statements.parsed()
-
-
-def edge_id(ends: tuple[str, str], type_: str, values: Sequence[tuple[str, str]]) -> str:
-    """Return the id of an edge that has none.
-
-    >>> edge_id(("1", "2"), "played", [("result", "2-0")])
-    '1 played 2 (result 2-0)'
-    """
-    return f"{ends[0]} {type_} {ends[1]} ({', '.join(f'{name} {value}' for name, value in values)})"
-
-
-def edge_label(type_: str) -> str:
-    """Return what the type of an edge is read as.
-
-    >>> [edge_label(type_) for type_ in ("ACTED_IN", "KNOWS", "worksFor", "played")]
-    ['acted in', 'knows', 'works for', 'played']
-    """
-    label = predicate_label(type_) or local_name(type_)
-    return label.lower() if type_.isupper() else label
-
-
-def add_edge(
-    statements: EntityRows, ends: tuple[int, int], type_: str, values: Sequence[tuple[str, str]], id_: str
-) -> None:
-    """Add an edge: a claim about its two ends, and, if it has properties, an entity of its own that has these.
-
-    Its label is made of those of its ends (`refactx.ingest.knowledge.structure`) and of its type, with the first property
-    that is a time, else the first one: `Arsenal – Chelsea (played, 29 Apr 2014)`.
-    """
-    label = edge_label(type_)
-    statements.claim(ends[0], statements.property(type_, label), entity=ends[1])
-    values = [(name, clean) for name, value in values if (clean := clean_part(value))]
-    if not values:
-        return
-    marked = next((value for name, value in values if _OF_TIME.search(name)), values[0][1])
-    edge = statements.entity(f"edge:{id_}", f"({label}, {cut_part(marked[:100])})")
-    statements.claim(edge, statements.property(":TYPE", "edge type"), text=label)
-    for end, number, name in zip(ends, (START, END), ("from", "to"), strict=True):
-        id_of_end = ":START_ID" if number == START else ":END_ID"
-        statements.claim(edge, statements.property(id_of_end, name), entity=end)
-    for name, value in values:
-        statements.claim(edge, statements.property(name), text=value)
 
 
 def parse_labels(source: Source, selection: Selection, advance: Callable[[int], object]) -> Iterator[Parsed]:
@@ -488,7 +512,7 @@ def parse_json(source: Source, selection: Selection, advance: Callable[[int], ob
     if notes := notes_of_keys(selection.tables, source.table):
         yield Parsed(lines=0, notes=tuple(notes))
     for block in json_blocks(source, advance):
-        rows = _JsonRows(selection, source)
+        rows = _JsonRows(selection, source, block[0][0] if block else 0)
         for number, value in block:
             rows.add(number, value)
         yield rows.parsed()
@@ -543,9 +567,9 @@ def _fields(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _JsonRows:
-    """The staged rows of JSON objects."""
+    """The staged rows of JSON objects. `first`: the number of the first line."""
 
-    def __init__(self, selection: Selection, source: Source) -> None:
+    def __init__(self, selection: Selection, source: Source, first: int) -> None:
         self._selection, self._options, self._source = selection, selection.tables, source
         self._table, self._row_of = source.table, self._options.row_of(source.table)
         self._prefix = f"{self._table}:" if self._options.prefixed else ""
@@ -555,13 +579,15 @@ class _JsonRows:
         split = (one.rpartition("=") for one in self._options.lists if "=" in one[:-1])
         self._lists = {column.removeprefix(f"{self._table}."): delimiter for column, _, delimiter in split}
         self._whole = self._fields(self._options.whole)
+        self._qualifiers = self._fields(self._options.qualifiers)
         self._keys, self._links = dict[str, str](), dict[str, str]()
         for left, _, right in (one.partition("=") for one in self._options.keys if one.startswith(f"{self._table}.")):
             (field_,), other = self._fields([left]), right.rpartition(".")[0]
             self._keys[field_] = self._prefix if other.casefold() == self._table.casefold() else f"{other}:"
             self._links[field_] = link_label(field_, other)
-        self._facts: list[tuple[str, str, str]] = []
-        self.statements = EntityRows()
+        self._facts: list[tuple[str, ...]] = []
+        self._first = first
+        self.statements = EntityRows(other_number(f"{source.name}\n{first}"))
 
     def add(self, number: int, value: object) -> None:
         """Add what an object says; `number`: of its line. `value`: as of `json_blocks`."""
@@ -576,8 +602,8 @@ class _JsonRows:
             return
         columns = self._options.columns or COLUMNS
         if not self._options.subjects and all(name in value for name in columns):
-            subject, predicate, object_ = (clean_part(json_text(value[name])) for name in columns)
-            self._facts.append((subject, predicate, object_))
+            names = (*columns, *self._qualifiers)
+            self._facts.append(tuple(clean_part(json_text(value.get(name))) for name in names))
             return
         name_field = next((name for name in self._subjects if name in value), None)
         if name_field is None and not self._options.subjects:
@@ -598,12 +624,15 @@ class _JsonRows:
         if self._row_of:
             whole = self.statements.entity(f":{self._row_of}", self._row_of)
             self.statements.claim(entity, self.statements.property(ROW_OF), entity=whole)
-        self._add_fields(entity, value, skipped=(name_field, id_field), node=f"_:{self._source.name}:{number}")
+        row = number if self._qualifiers else None
+        node = f"_:{self._source.name}:{number}"
+        self._add_fields(entity, value, skipped=(name_field, id_field), node=node, row=row)
 
     def parsed(self) -> Parsed:
         result = self.statements.parsed()
         if self._facts:
-            make = edges_of_columns if self._options.edges or self._options.labels else facts_of_columns
+            is_graph = self._options.edges or bool(self._options.labels)
+            make = parser_of_facts(f"{self._source.name}\n{self._first}", self._qualifiers, is_graph=is_graph)
             texts = [pa.array(column, _TEXT) for column in zip(*self._facts, strict=True)]
             result.add(make(texts, lambda at: at + 1))
         return result
@@ -616,7 +645,15 @@ class _JsonRows:
         """Return the names of fields that options give for this file."""
         return tuple(one.removeprefix(f"{self._table}.") for one in given)
 
-    def _add_fields(self, entity: int, value: Mapping[str, Any], skipped: Sequence[str | None], node: str) -> None:
+    def _add_fields(
+        self,
+        entity: int,
+        value: Mapping[str, Any],
+        *,
+        skipped: Sequence[str | None],
+        node: str,
+        row: int | None = None,
+    ) -> None:
         statements = self.statements
         for name, one in value.items():
             if name in skipped:
@@ -631,20 +668,23 @@ class _JsonRows:
                 if isinstance(text, dict):
                     blank = statements.entity(f"{node}:{name}:{place}")
                     statements.claim(entity, statements.property(name), entity=blank)
-                    self._add_fields(blank, text, (), f"{node}:{name}:{place}")
+                    self._add_fields(blank, text, skipped=(), node=f"{node}:{name}:{place}")
                 else:
-                    self._add_value(entity, name, text if isinstance(text, str) else json_text(text))
+                    self._add_value(entity, name, text if isinstance(text, str) else json_text(text), row)
 
-    def _add_value(self, entity: int, name: str, text: str) -> None:
+    def _add_value(self, entity: int, name: str, text: str, row: int | None) -> None:
         statements, kind, other = self.statements, self._kinds.get(name), self._keys.get(name)
         if kind == OTHER_NAME and not self._selection.aliases:
             statements.dropped["alias"] += 1
         elif kind is not None:
             statements.term(entity, kind, text)
         elif other is not None and (key := self._key(name, text)):
-            statements.claim(entity, statements.property(name, self._links[name]), entity=other_number(other + key))
+            property_ = statements.property(name, self._links[name])
+            number, qualifies = other_number(other + key), name in self._qualifiers
+            statements.claim(entity, property_, entity=number, row=row, qualifies=qualifies)
         else:
-            statements.claim(entity, statements.property(name, self._links.get(name)), text=text)
+            property_ = statements.property(name, self._links.get(name))
+            statements.claim(entity, property_, text=text, row=row, qualifies=name in self._qualifiers)
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:

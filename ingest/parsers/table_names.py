@@ -9,7 +9,15 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from refactx.ingest.parsers.columns import column_of, key_column, keys_of, parts_of_key, person_columns, wanted_columns
+from refactx.ingest.parsers.columns import (
+    column_of,
+    has_qualifiers,
+    key_column,
+    keys_of,
+    parts_of_key,
+    person_columns,
+    wanted_columns,
+)
 from refactx.ingest.parsers.records import names_of_thing
 from refactx.ingest.parsers.tables import Header, read_header
 from refactx.ingest.profile import in_words
@@ -58,7 +66,8 @@ def settle_names(sources: Sequence[Source], given: TableOptions, options: TableO
         parts = {at for one in keys for at in header.joined.get(one, (one,))}
         before = _named(source, header, _before_keys(source, header, options))
         chosen = [one for one in subjects if one != before]
-        if len(keys) == 2 and (key is None or set(header.joined.get(key, (key,))) <= parts):
+        is_of_links = key is None or set(header.joined.get(key, (key,))) <= parts
+        if len(keys) == 2 and (is_of_links or has_qualifiers(table, names, options)):
             subjects = chosen
         elif key is None:
             own = (at for at, name in enumerate(names) if name and at not in parts and at not in header.joined)
@@ -91,7 +100,9 @@ def _declared(sources: Sequence[Source], options: TableOptions) -> TableOptions:
         if source.keys is None:
             continue
         table = source.table
-        if source.keys.primary and not any(one.casefold().startswith(f"{table.casefold()}.") for one in ids):
+        names = _header(source, options).names if options.qualifiers else ()
+        is_key = column_of(options.subjects, table, names) is None or not has_qualifiers(table, names, options)
+        if is_key and source.keys.primary and not any(one.casefold().startswith(f"{table.casefold()}.") for one in ids):
             ids.append(f"{table}.{'+'.join(source.keys.primary)}")
         for own, other, columns in source.keys.foreign:
             left = f"{table}.{'+'.join(own)}"

@@ -10,7 +10,7 @@ from itertools import combinations
 
 from refactx.decoding.machine import Machine
 from refactx.engines.engine import Steps
-from refactx.fact import verbalise
+from refactx.fact import QUALIFIER_NAMES, verbalise
 from refactx.selection.channel import Channel
 from refactx.selection.conditions import Base, predicates_of
 from refactx.selection.mentions import Mention
@@ -20,13 +20,6 @@ from refactx.walks.language import FactSet, Predicate, Statement
 
 STARTS, ENDS, POINTS, ORDINALS = ("P580", "P571"), ("P582", "P576"), ("P585",), ("P1545",)
 """The ids of qualifiers of Wikidata with times, and of the one that numbers statements."""
-NAMES = {
-    "starts": ("start", "start time", "start date", "from", "since", "begin", "begins", "valid from", "hired"),
-    "ends": ("end", "end time", "end date", "to", "until", "till", "valid to", "valid until", "left"),
-    "points": ("date", "year", "time", "when", "point in time", "on"),
-    "ordinals": ("number", "ordinal", "series ordinal", "rank"),
-}
-"""What such qualifiers are called in other graphs."""
 
 
 class StatementAnswers:
@@ -147,7 +140,7 @@ class StatementAnswers:
         named = self._facts.names([id_ for some in ids.values() for id_ in some])
         return TimeNames(
             **{
-                kind: frozenset([*(named[id_] for id_ in some if id_ in named), *NAMES[kind]])
+                kind: frozenset([*(named[id_] for id_ in some if id_ in named), *QUALIFIER_NAMES[kind]])
                 for kind, some in ids.items()
             }
         )

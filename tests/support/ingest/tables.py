@@ -44,3 +44,14 @@ def as_csv(rows: Sequence[Sequence[str]], delimiter: str = ",") -> str:
     file = io.StringIO()
     csv.writer(file, delimiter=delimiter).writerows(rows)
     return file.getvalue()
+
+
+def lines_of(base: KnowledgeBase) -> set[str]:
+    """The facts with their qualifiers, as lines without their dots."""
+    texts = pq.read_table(base.folder / "units.parquet")["text"].to_pylist()
+    rows = pq.read_table(base.folder / "facts.parquet").to_pylist()
+    parts = (
+        [texts[row[name]] for name in ("subject", "predicate", "object", "tail") if row.get(name, -1) >= 0]
+        for row in rows
+    )
+    return {f"<{'> <'.join(some)}>" for some in parts}
