@@ -107,6 +107,17 @@ class TableOptions:
         if any(not one or (one.endswith("=") and len(one) > 1) for one in self.lists):
             raise InputError("--list has no delimiter: give one such as '|', or 'languages=,' for one column")
 
+    def notes_of_keys(self, table: str) -> list[str]:
+        """Return what the report says of the keys of a table."""
+        pairs = [[side.strip().rpartition(".") for side in key.partition("=")[::2]] for key in self.keys]
+        own = [
+            f"column {column} is read as the key of "
+            f"{'its own table' if other.casefold() == of.casefold() else f'table {other}'}"
+            for (of, _, column), (other, *_) in pairs
+            if of.casefold() == table.casefold()
+        ]
+        return [*own, *(note for of, note in self.notes if of == table)]
+
     def row_of(self, table: str) -> str:
         """Return what the rows of a table are rows of; "" if that is not known.
 

@@ -20,7 +20,6 @@ from refactx.ingest.parsers.records import (
     Plan,
     link_label,
     names_of_thing,
-    notes_of_keys,
     parser_of_facts,
     rows_of_plan,
 )
@@ -299,7 +298,7 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
         raise InputError(f"{source.name}: column {names[taken[0]]} names the rows: it is no qualifier (--qualifier)")
     lists = lists_of(source, header, options) | dict.fromkeys(header.lists, BETWEEN)
     prefix = f"{table}:" if options.prefixed else ""
-    keys, links, notes = dict[int, str](), dict[int, str](), notes_of_keys(options, table)
+    keys, links, notes = dict[int, str](), dict[int, str](), options.notes_of_keys(table)
     for left, right in map(parts_of_key, options.keys):
         place = column_of((left,), table, names) if not _of_other_table(left, table) else None
         if place is not None and place != subject:
@@ -317,12 +316,9 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
     if key is not None and _is_linked_by_name(options, table, names[key]):  # links have that name, and mean the thing
         predicate_of[key], links[key] = f"{table}.{names[key]}", predicate_label(names[key]) or names[key]
     parts = {part for at in keys for part in header.joined.get(at, ())}  # of keys: they say nothing by themselves
-    if qualifiers and key is None:  # several rows are about one thing: what numbers them says nothing of it
-        numbers = {"id", *(one.casefold() for one in (source.keys.primary if source.keys is not None else ()))}
-        parts |= {at for at, name in enumerate(names) if name.casefold() in numbers} - {subject, *qualifiers}
-    predicates = tuple(
-        name if at in keys or not (at in header.joined or at in parts) else "" for at, name in predicate_of.items()
-    )
+    parts |= _numbers_of_rows(source, names) - {subject, *qualifiers} if qualifiers and key is None else set()
+    unsaid = parts | header.joined.keys() - keys.keys()
+    predicates = tuple("" if at in unsaid and at not in keys else name for at, name in predicate_of.items())
     others = {predicate_label(name) for at, name in enumerate(predicates) if at not in links and name}
     if "" in names:
         notes.append("a column without a name is ignored")
@@ -350,6 +346,12 @@ def _wide_form(source: Source, header: Header, subject: int, selection: Selectio
     return TableForm(
         header=header, positions=tuple(range(len(names))), make=make, what=what, notes=(*source.notes, *notes)
     )
+
+
+def _numbers_of_rows(source: Source, names: Sequence[str]) -> set[int]:
+    """Return the columns that number rows: where several rows are about one thing, they say nothing of it."""
+    numbers = {"id", *(one.casefold() for one in (source.keys.primary if source.keys is not None else ()))}
+    return {at for at, name in enumerate(names) if name.casefold() in numbers}
 
 
 def keys_of(options: TableOptions, table: str, names: Sequence[str]) -> dict[int, tuple[str, str]]:

@@ -61,7 +61,7 @@ from refactx.ingest.parsers.parsed import (
 from refactx.ingest.parsers.values import NO_LANGUAGE, kind_of_text
 from refactx.ingest.profile import ROW_OF, TYPE, in_words, name_of_id, predicate_label
 from refactx.ingest.qualifiers import places_of_names
-from refactx.ingest.source_options import Selection, TableOptions
+from refactx.ingest.source_options import Selection
 from refactx.ingest.sources import Source
 
 _TEXT = pa.large_string()
@@ -300,17 +300,6 @@ def rows_of_plan(plan: Plan, keeps_aliases: bool, texts: list[pa.Array], row_num
     return result
 
 
-def notes_of_keys(options: TableOptions, table: str) -> list[str]:
-    """Return what the report says of the keys of a table."""
-    pairs = [[side.strip().rpartition(".") for side in key.partition("=")[::2]] for key in options.keys]
-    notes = [
-        f"column {column} is read as the key of {'its own table' if other.casefold() == of.casefold() else f'table {other}'}"
-        for (of, _, column), (other, *_) in pairs
-        if of.casefold() == table.casefold()
-    ]
-    return [*notes, *(note for of, note in options.notes if of == table)]
-
-
 def names_of_thing(table: str) -> tuple[str, str]:
     """Return what many things of a table are called, and one of them.
 
@@ -509,7 +498,7 @@ def parse_json(source: Source, selection: Selection, advance: Callable[[int], ob
 
     Raises InputError for text that is not UTF-8, and if no object has the field of its name.
     """
-    if notes := notes_of_keys(selection.tables, source.table):
+    if notes := selection.tables.notes_of_keys(source.table):
         yield Parsed(lines=0, notes=tuple(notes))
     for block in json_blocks(source, advance):
         rows = _JsonRows(selection, source, block[0][0] if block else 0)
