@@ -200,7 +200,8 @@ class TreeFacts:
         """
         if not self._units.are_whole:
             for subject in subjects:
-                for text, _ in self._completions(f"{unit(subject)}{unit(predicate)} <"):
+                # A token may have the end of an object and the begin of what follows: a text then comes twice.
+                for text in dict(self._completions(f"{unit(subject)}{unit(predicate)} <")):
                     if not self._index.has_statements or text in self._index:
                         yield subject, _last_part(text)
             return
@@ -371,7 +372,7 @@ class TreeFacts:
 
     def _texts_of_facts(self, text: str, more: int) -> Iterator[str]:
         """Yield the texts of facts that begin with a text and have `more` parts after it, or two for each qualifier too."""
-        for longer, _ in self._completions(f" {text.lstrip()} <"):
+        for longer in dict(self._completions(f" {text.lstrip()} <")):
             if more == 1:
                 if longer in self._index:
                     yield longer

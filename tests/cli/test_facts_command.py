@@ -132,11 +132,11 @@ def test_the_statements_of_a_subject_are_below_its_facts(db_url: str, smollm2_fo
     report = run(*ingest)
     assert "4 facts (2 claims, 0 descriptions, 0 inverse, 2 with qualifiers)" in report
     assert run("facts", "springfield", "Mayor", "--db", db_url).splitlines() == [
+        "<Springfield> <mayor> <Bob> <end time> <1990-05> .",
         "<Springfield> <mayor> <Ann Lee> .",
         "    <start time> <1990-05-03> <end time> <1994> .",
-        "<Springfield> <mayor> <Bob> <end time> <1990-05> .",
     ]
-    first, *_ = json.loads(run("facts", "Springfield", "mayor", "--json", "--db", db_url))["facts"][1]["qualifiers"]
+    first, *_ = json.loads(run("facts", "Springfield", "mayor", "--json", "--db", db_url))["facts"][2]["qualifiers"]
     assert (first["name"]["id"], first["value"]) == ("P580", {"literal": "1990-05-03"})
     assert run("facts", "<Springfield> <height> <", "--db", db_url).splitlines()[1].split(None, 1)[1] == (
         "<Springfield> <height> <4478 metre>"
