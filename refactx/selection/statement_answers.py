@@ -11,12 +11,14 @@ from itertools import combinations
 from refactx.decoding.machine import Machine
 from refactx.engines.engine import Steps
 from refactx.fact import QUALIFIER_NAMES, verbalise
+from refactx.linking.names import bare_name
 from refactx.selection.channel import Channel
 from refactx.selection.conditions import Base, predicates_of
-from refactx.selection.mentions import Mention
+from refactx.selection.mentions import Mention, ValueSpans
 from refactx.selection.queries import QuerySearch
+from refactx.selection.query_lines import line_of
 from refactx.selection.statements import StatementAnswer, StatementChoice, TimeNames
-from refactx.walks.language import FactSet, Predicate, Statement
+from refactx.walks.language import FactSet, Hop, Predicate, Query, Statement
 
 STARTS, ENDS, POINTS, ORDINALS = ("P580", "P571"), ("P582", "P576"), ("P585",), ("P1545",)
 """The ids of qualifiers of Wikidata with times, and of the one that numbers statements."""
@@ -33,27 +35,34 @@ class StatementAnswers:
     def begin(self) -> Steps[Sequence[int]]:
         """Return the ids of a whole text about the likeliest subject and property of which a number, yes or no, or the first
         is asked for; empty if none has statements that answer."""
-        search, weights, source = self._search, self._channel.weights, self._machine.source
+        search, weights = self._search, self._channel.weights
         if not self._facts.has_statements:
             return ()
         bases = yield from self._of_two()
         if search.heads != ["list"]:
             found = yield from search.bases("ask" if "ask" in search.heads else "list")
             bases = [*bases, *found[: 2 * weights.extended]]
-        if not bases:
+        of_values = self._of_values()
+        if not (bases or of_values):
             return ()
-        [without] = yield from search.likelihoods("")
+        without, *scores = yield from search.likelihoods("", *(line for line, *_ in of_values))
+        for confidence, (_, answer, *of) in zip((score - without for score in scores), of_values, strict=True):
+            if confidence >= weights.min_confidence and answer.values:
+                return self._whole(self._text_of_members(answer, *of), confidence)
         for base in bases:
             confidence = base.score - without
-            answer = (
+            found_answer = (
                 self._answer(base.start.name, base.predicate.name) if confidence >= weights.min_confidence else None
             )
-            if answer is not None and answer.values:
-                text = self._text(base.start.name, base.predicate.name, answer)
-                self._channel.evidence[()] = confidence
-                trigger = source.tokenizer.encode(source.trigger)
-                return (*trigger, *source.tokenizer.encode_after(source.trigger, text), *self._end)
+            if found_answer is not None and found_answer.values:
+                return self._whole(self._text(base.start.name, base.predicate.name, found_answer), confidence)
         return ()
+
+    def _whole(self, text: str, confidence: float) -> Sequence[int]:
+        source = self._machine.source
+        self._channel.evidence[()] = confidence
+        trigger = source.tokenizer.encode(source.trigger)
+        return (*trigger, *source.tokenizer.encode_after(source.trigger, text), *self._end)
 
     def after_property(self, ids: Sequence[int], confidence: float | None) -> Sequence[int]:
         """Return the ids of the rest of a text after the first fact up to its property, `ids`; empty if its facts follow as
@@ -65,7 +74,10 @@ class StatementAnswers:
         if len(parts) != 3 or parts[2].strip():
             return ()
         subject, predicate = (part.strip().removeprefix("<") for part in parts[:2])
-        found = self._answer(subject, predicate)
+        is_named = any(
+            one.name == subject for one in self._search.mentions.entities
+        )  # else it may be what is asked for
+        found = self._answer(subject, predicate) if is_named else None
         if found is None:
             return ()
         source = self._machine.source
@@ -74,11 +86,31 @@ class StatementAnswers:
 
     def names(self, subject: str, predicate: str) -> bool:
         """Return whether the question names an object of a subject and predicate, or the value of a qualifier."""
-        named = self._choice(subject).named
-        statements = statements_of(self._facts, subject, predicate) if named and self._facts.has_statements else ()
-        return any(
-            value in named for one in statements for value in (one.object, *(value for _, value in one.qualifiers))
-        )
+        if not self._facts.has_statements:
+            return False
+        statements = statements_of(self._facts, subject, predicate)
+        named = self._choice(subject, statements).named
+        return any(not named.isdisjoint(_values(one)) for one in statements)
+
+    def _of_values(self) -> list[tuple[str, StatementAnswer, str, str]]:
+        """Return what statements of a class's members answer that have a literal which the question names: the line of a
+        query that means them, the answer with members as objects, the predicate and the literal."""
+        search, facts, found = self._search, self._facts, list[tuple[str, StatementAnswer, str, str]]()
+        for class_ in search.classes:
+            base = search.conditions.base_of(class_)
+            for one in search.conditions.of_values(base):
+                value, predicate = one.which.value, one.which.hops[0].predicate
+                some = [
+                    Statement(member, stated.qualifiers)
+                    for member in one.members
+                    for stated in statements_of(facts, member, predicate)
+                    if stated.object == value
+                ]
+                answer = self._choice(value, some).answer(some) if any(each.qualifiers for each in some) else None
+                if answer is not None:
+                    query = Query("list", class_.name, (Hop(base.predicate.name),), (one.which,))
+                    found.append((line_of(query, class_, one.mention), answer, predicate, value))
+        return found
 
     def _of_two(self) -> Steps[list[Base]]:
         """Return the starts and predicates that lead to two things which the question names, the likeliest first."""
@@ -107,17 +139,20 @@ class StatementAnswers:
         statements = statements_of(self._facts, subject, predicate)
         if not any(one.qualifiers for one in statements):
             return None
-        found = self._choice(subject).answer(statements)
-        if found is None or found.values or statements:
-            return found
-        return None
+        return self._choice(subject, statements).answer(statements)
 
-    def _choice(self, subject: str) -> StatementChoice:
+    def _choice(self, subject: str, statements: Sequence[Statement]) -> StatementChoice:
         search, words = self._search, self._search.words
         own = [one for one in search.mentions.entities if one.name == subject]
         others = [one for one in search.mentions.entities if all(map(one.is_apart, own))]
         known = [one for one in (*own, *others) if one.is_title(search.question) and not one.called.isdecimal()]
         called = {text for one in known for text in (one.name, search.question[one.start : one.stop])}
+        spans, named = ValueSpans(words, search.question), {one.name for one in others}
+        for value in {value for one in statements for value in _values(one)} - {subject}:
+            place = spans.find(bare_name(value)) if any(map(str.isalpha, value)) else None
+            if place is not None and all(one.stop <= place[0] or place[1] <= one.start for one in own):
+                named.add(value)
+                called.add(search.question[slice(*place)])
 
         def nearness(names: Sequence[str]) -> list[float]:
             return search.meanings(names, *own, *others)
@@ -126,7 +161,7 @@ class StatementAnswers:
             question=search.question,
             words=words.statements,
             names=self._times,
-            named=frozenset(one.name for one in others),
+            named=frozenset(named),
             called=called,
             heads=search.heads,
             nearness=nearness,
@@ -148,7 +183,7 @@ class StatementAnswers:
     def _text(self, subject: str, predicate: str, found: StatementAnswer, *, begun: bool = False) -> str:
         """Return the rest of a text after the trigger: facts, each once, and the answer. Those that read a property backwards
         are written forwards, where their qualifiers are. `begun`: a fact of the subject and predicate has begun."""
-        channel, source, facts = self._channel, self._machine.source, self._facts
+        channel, facts = self._channel, self._facts
         shown = (found.statements or statements_of(facts, subject, predicate)[:1])[
             : max(1, channel.weights.facts_of_property)
         ]
@@ -159,9 +194,23 @@ class StatementAnswers:
         else:
             lines = [verbalise(subject, predicate, shown[0].object)] if begun else []
             lines += [verbalise(one.object, forwards, subject, one.qualifiers) for one in shown]
+        return self._with_answer(lines, found)
+
+    def _text_of_members(self, found: StatementAnswer, predicate: str, value: str) -> str:
+        """Return the text after the trigger of members of a class as objects of an answer, which all have a value."""
+        most = max(1, self._channel.weights.facts_of_property)
+        lines = [verbalise(one.object, predicate, value, one.qualifiers) for one in found.statements[:most]]
+        return self._with_answer(lines, found)
+
+    def _with_answer(self, lines: Sequence[str], found: StatementAnswer) -> str:
+        channel, source = self._channel, self._machine.source
         text = f"{source.terminator}\n{source.trigger}".join(dict.fromkeys(lines))
         values = "; ".join(channel.in_language(found.values)) if found.values else channel.unknown
         return f"{text}{source.terminator}\n{channel.marker} {values}"
+
+
+def _values(one: Statement) -> list[str]:
+    return [one.object, *(value for _, value in one.qualifiers)]
 
 
 def statements_of(facts: FactSet, subject: str, predicate: str) -> list[Statement]:

@@ -46,7 +46,8 @@ class StatedIndex(WorldIndex):
 
     def __init__(self, claims: set[Any], stated: Sequence[tuple[str, str, str, Qualifiers]]) -> None:
         super().__init__(claims, PROPERTIES)
-        RowsIndex.__init__(self, [(1, frozenset([*self.graph, *stated]))], self.tokenizer)
+        flat = [(*fact, *(part for pair in qualifiers for part in pair)) for *fact, qualifiers in stated]
+        RowsIndex.__init__(self, [(1, frozenset([*self.graph, *flat]))], self.tokenizer)  # type: ignore[list-item]
 
 
 INDEX = StatedIndex({*STATEMENTS, *OTHERS}, [(*fact, some) for fact, some in STATEMENTS.items()])
