@@ -98,7 +98,6 @@ REASONS = {
     "refactx.ingest.parsers.table_names": "what names rows, if no option says it, apart from their keys",
     "refactx.linking.spellings": "the walk of the tree along folded letters, which knows no facts",
     "refactx.postgres.embedded.watchdog": "a process of its own, which starts in milliseconds",
-    "refactx.selection.statement_answers": "the choice among statements, with the texts that it writes",
 }
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
