@@ -74,7 +74,7 @@ class Weights:
         3.0, "from a property whose only object is the subject or its name", group=_PROPERTIES
     )
     named_value_gain: float = option(
-        3.0, "for a property of statements with an object or a qualifier that the question names", group=_PROPERTIES
+        3.0, "for a property of which the question names an object or a qualifier", group=_PROPERTIES
     )
     other_class_penalty: float = option(
         6.0, "from a property with objects of another class than the question asks for", group=_PROPERTIES
