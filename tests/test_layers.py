@@ -113,7 +113,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "walks": 3171,  # answers in another language
     "selection": 3615,  # what is nearest in meaning; words of questions by language, and answers in theirs
     "ask": 5813,  # words and answers by language; thoughts, which were in selection; an index has a ranker
-    "ingest": 15880,  # statements of Wikidata; columns of tables that are qualifiers; names in several languages
+    "ingest": 15930,  # statements of Wikidata; qualifiers of tables and edges; names in several languages
     "sparql": 14360,
     "eval": 4862,  # questions of a language
     "documents server mcp": 8145,
