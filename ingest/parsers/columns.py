@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from refactx.errors import InputError
 from refactx.fact import clean_part, visible
-from refactx.ingest.parsers.edges import EdgePlan, edges_of_plan
+from refactx.ingest.parsers.edges import EdgePlan, Keeps, edges_of_plan
 from refactx.ingest.parsers.parsed import COLUMNS, Parsed, RowParser, clean_parts, null_as_empty
 from refactx.ingest.parsers.records import (
     Plan,
@@ -69,7 +69,7 @@ def table_form(source: Source, selection: Selection) -> TableForm:
     if subject is not None:
         return _wide_form(source, header, subject, selection)
     if len(keys := keys_of(options, table, header.names)) == 2 and not options.columns:
-        return _link_form(source, header, keys, options)
+        return _link_form(source, header, keys, selection)
     more = qualifier_columns(source, header.names, options)
     positions = (*_fact_columns(source, header, options), *more)
     _refuse_lists(source, header, positions)
@@ -363,8 +363,10 @@ def keys_of(options: TableOptions, table: str, names: Sequence[str]) -> dict[int
     return found
 
 
-def _link_form(source: Source, header: Header, keys: Mapping[int, tuple[str, str]], options: TableOptions) -> TableForm:
+def _link_form(source: Source, header: Header, keys: Mapping[int, tuple[str, str]], selection: Selection) -> TableForm:
     """Return how a table is read whose rows have no name and two keys: each row is a link between two others."""
+    options = selection.tables
+    qualifier_columns(source, header.names, options)  # all others are
     one, other = sorted(keys, key=lambda at: header.joined.get(at, (at,)))
     parts = {at for key in keys for at in header.joined.get(key, (key,))}
     key = key_column(options, source.table, header.names)
@@ -379,6 +381,8 @@ def _link_form(source: Source, header: Header, keys: Mapping[int, tuple[str, str
         prefixes=(f"{keys[one][0]}:", f"{keys[other][0]}:"),
         lists=dict.fromkeys(header.lists, BETWEEN),
         default_type=link,
+        keeps=_keeps(selection),
+        scope=source.name,
         of_rows=True,
         one_a_pair=key is not None and (key in parts or set(header.joined.get(key, (key,))) <= parts),
     )
@@ -422,6 +426,14 @@ def refuse_unnamed(sources: Sequence[Source], options: TableOptions) -> None:
             command=f"give {' '.join(give)} if the other columns are predicates",
             clients=f"give for each the column that names its rows, such as {', '.join(one[10:] for one in give)}",
         )
+
+
+def _keeps(selection: Selection) -> Keeps | None:
+    """Return what says which properties of edges are qualifiers; None without qualifiers."""
+    if selection.qualifiers == ():
+        return None
+    given = {one.casefold() for one in selection.tables.qualifiers}
+    return lambda name: name.casefold() in given or selection.keeps_qualifier(name)
 
 
 def _of_other_table(given: str, table: str) -> bool:
@@ -497,6 +509,8 @@ def _graph_form(source: Source, header: Header, selection: Selection) -> TableFo
             prefixes=(groups["start_id"], groups["end_id"]),
             lists=lists,
             default_type=source.table,
+            keeps=_keeps(selection),
+            scope=source.name,
         )
         what = "the ids of both ends in each row"
         return TableForm(header=header, positions=positions, make=partial(edges_of_plan, plan), what=what)

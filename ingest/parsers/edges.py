@@ -12,15 +12,21 @@ from refactx.ingest.parsers.parsed import END, START, Parsed, clean_parts, null_
 from refactx.ingest.parsers.records import EntityRows
 from refactx.ingest.profile import local_name, name_of_id, predicate_label
 
+Keeps = Callable[[str], bool]
+"""The name of a property → whether facts have it as a qualifier."""
 _OF_TIME = re.compile(r"date|time|year|season|since|start|when", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgePlan:
-    """What the columns of a table of edges are: the places of the two ends, of the type and of the edge's id (None if there
-    is none), the names of the properties in the others ("" for none), the prefixes of the ids of both ends, and the type of
-    edges without one. `of_rows`: both ends are rows of tables, which have names there or none. `one_a_pair`: there is at most
-    one edge between two ends, whose id does not depend on its properties."""
+    """What the columns of a table of edges are.
+
+    The places of the two ends, of the type and of the edge's id (None if there is none), the names of the properties in the
+    others ("" for none), the prefixes of the ids of both ends, and the type of edges without one. `keeps`: says which
+    properties are qualifiers of the edge's fact; None: edges with properties are things of their own. `scope`: the file, in
+    which statements are numbered. `of_rows`: both ends are rows of tables, which have names there or none. `one_a_pair`:
+    there is at most one edge between two ends, whose id does not depend on its properties.
+    """
 
     ends: tuple[int, int]
     type: int | None
@@ -29,6 +35,8 @@ class EdgePlan:
     prefixes: tuple[str, str] = ("", "")
     lists: Mapping[int, str] = field(default_factory=dict)
     default_type: str = "edge"
+    keeps: Keeps | None = None
+    scope: str = ""
     of_rows: bool = False
     one_a_pair: bool = False
 
@@ -37,9 +45,9 @@ def edges_of_plan(plan: EdgePlan, texts: list[pa.Array], row_number: Callable[[i
     """Return the rows of a table of edges as claims."""
     checked = Parsed(lines=0)
     columns = [null_as_empty(clean_parts(one)).to_pylist() for one in without_invalid(texts, row_number, checked)]
-    statements = EntityRows()
+    statements = EntityRows(other_number(f"{plan.scope}\n{row_number(0)}") if len(texts[0]) else 0)
     statements.faults = checked.faults
-    for row in zip(*columns, strict=True):
+    for number, row in enumerate(zip(*columns, strict=True)):
         one, other = (prefix + row[at] if row[at] else "" for prefix, at in zip(plan.prefixes, plan.ends, strict=True))
         if not (one and other):
             statements.dropped["edge without two ends"] += 1
@@ -57,7 +65,8 @@ def edges_of_plan(plan: EdgePlan, texts: list[pa.Array], row_number: Callable[[i
         ]
         id_ = row[plan.id] if plan.id is not None else ""
         id_ = id_ or edge_id((one, other), type_, () if plan.one_a_pair else values)
-        add_edge(statements, (numbers[0], numbers[1]), type_, values, id_)
+        edge = GraphEdge(ends=(numbers[0], numbers[1]), type=type_, values=values, id=id_, row=number)
+        add_edge(statements, edge, plan.keeps)
     return statements.parsed()
 
 
@@ -80,24 +89,45 @@ def edge_label(type_: str) -> str:
     return label.lower() if type_.isupper() else label
 
 
-def add_edge(
-    statements: EntityRows, ends: tuple[int, int], type_: str, values: Sequence[tuple[str, str]], id_: str
-) -> None:
-    """Add an edge: a claim about its two ends, and, if it has properties, an entity of its own that has these.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphEdge:
+    """An edge: the numbers of its ends, its type, its properties with their values, its id, and the number of its row in its
+    block. `both_ways`: it has no direction."""
 
-    Its label is made of those of its ends (`refactx.ingest.knowledge.structure`) and of its type, with the first property
-    that is a time, else the first one: `Arsenal – Chelsea (played, 29 Apr 2014)`.
+    ends: tuple[int, int]
+    type: str
+    values: Sequence[tuple[str, str]]
+    id: str
+    row: int
+    both_ways: bool = False
+
+
+def add_edge(statements: EntityRows, edge: GraphEdge, keeps: Keeps | None) -> None:
+    """Add an edge: a claim about its two ends, of which its properties are qualifiers: those that facts keep.
+
+    Without qualifiers (`keeps` is None) an edge with properties is an entity of its own that has these. Its label is made of
+    those of its ends (`refactx.ingest.knowledge.structure`) and of its type, with the first property that is a time, else
+    the first one: `Arsenal – Chelsea (played, 29 Apr 2014)`.
     """
-    label = edge_label(type_)
-    statements.claim(ends[0], statements.property(type_, label), entity=ends[1])
-    values = [(name, clean) for name, value in values if (clean := clean_part(value))]
+    label, row = edge_label(edge.type), None if keeps is None else edge.row
+    one, other = edge.ends
+    for subject, object_ in ((one, other), (other, one))[: 1 + edge.both_ways]:
+        statements.claim(subject, statements.property(edge.type, label), entity=object_, row=row)
+    values = [(name, clean) for name, value in edge.values if (clean := clean_part(value))]
+    if keeps is not None:
+        for name, value in values:
+            if keeps(name):
+                statements.claim(one, statements.property(name), text=value, row=row, qualifies=True)
+            else:
+                statements.dropped["other qualifier"] += 1
+        return
     if not values:
         return
     marked = next((value for name, value in values if _OF_TIME.search(name)), values[0][1])
-    edge = statements.entity(f"edge:{id_}", f"({label}, {cut_part(marked[:100])})")
-    statements.claim(edge, statements.property(":TYPE", "edge type"), text=label)
-    for end, number, name in zip(ends, (START, END), ("from", "to"), strict=True):
+    thing = statements.entity(f"edge:{edge.id}", f"({label}, {cut_part(marked[:100])})")
+    statements.claim(thing, statements.property(":TYPE", "edge type"), text=label)
+    for end, number, name in zip(edge.ends, (START, END), ("from", "to"), strict=True):
         id_of_end = ":START_ID" if number == START else ":END_ID"
-        statements.claim(edge, statements.property(id_of_end, name), entity=end)
+        statements.claim(thing, statements.property(id_of_end, name), entity=end)
     for name, value in values:
-        statements.claim(edge, statements.property(name), text=value)
+        statements.claim(thing, statements.property(name), text=value)

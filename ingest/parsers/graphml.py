@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from xml.parsers import expat
 
+from refactx.entity_ids import other_number
 from refactx.errors import InputError
 from refactx.fact import clean_part, written_part
 from refactx.ingest.parsers.columns import NODE_NAMES
-from refactx.ingest.parsers.edges import add_edge, edge_id, edge_label
+from refactx.ingest.parsers.edges import GraphEdge, add_edge, edge_id
 from refactx.ingest.parsers.nesting import within_bounds
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, Parsed, utf8_blocks
 from refactx.ingest.parsers.records import EntityRows
@@ -25,7 +26,7 @@ def parse_graphml(source: Source, selection: Selection, advance: Callable[[int],
 
     Raises InputError for text that is not UTF-8 or not XML, and for a document type, whose entities could be of any size.
     """
-    reader = _GraphReader(selection)
+    reader = _GraphReader(selection, source.name)
     parser = expat.ParserCreate("utf-8")  # whatever it declares: its text is in UTF-8 here
     parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
@@ -45,7 +46,9 @@ def _refuse_document_type(source: str, *_: object) -> None:
 class _GraphReader:
     """What the elements of GraphML say, as they are read."""
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: Selection, scope: str) -> None:
+        self._scope, self._edges = scope, 0
+        self._keeps = None if selection.qualifiers == () else selection.keeps_qualifier
         self._options = selection.tables
         self._keeps_aliases = bool(selection.aliases)
         self._names: dict[str, str] = {}
@@ -55,11 +58,12 @@ class _GraphReader:
         self._data: dict[str, str] = {}
         self._key = ""
         self.texts: list[str] = []
-        self.statements = EntityRows()
+        self.statements = EntityRows(other_number(f"{scope}\n0"))
 
     def take(self) -> Parsed:
         """Return what was read since the last call."""
-        taken, self.statements = self.statements.parsed(), EntityRows()
+        taken = self.statements.parsed()
+        self.statements = EntityRows(other_number(f"{self._scope}\n{self._edges}"))
         return taken
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
@@ -133,8 +137,13 @@ class _GraphReader:
         type_ = self._type(element, data, _LABEL_KEYS[2:]) or "edge"
         one, other = (statements.entity(id_, name_of_id(id_)) for id_ in ends)
         values = [(name, text) for name, text in data.items() if name]
-        add_edge(
-            statements, (one, other), type_, values, element.get("id") or edge_id((ends[0], ends[1]), type_, values)
+        self._edges += 1
+        edge = GraphEdge(
+            ends=(one, other),
+            type=type_,
+            values=values,
+            id=element.get("id") or edge_id((ends[0], ends[1]), type_, values),
+            row=self._edges,
+            both_ways=element.get("directed", str(self._directed).lower()) == "false",
         )
-        if element.get("directed", str(self._directed).lower()) == "false":
-            statements.claim(other, statements.property(type_, edge_label(type_)), entity=one)
+        add_edge(statements, edge, self._keeps)

@@ -1,9 +1,11 @@
-"""Columns of tables that are qualifiers of the row's other facts, from files, databases, workbooks and Python."""
+"""Columns of tables that are qualifiers of the row's other facts, from files, databases, workbooks and Python; edges with
+properties, which are qualifiers of the edge's fact."""
 
 import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,6 +38,7 @@ OF_EMPLOYMENTS = {
     "<Ann> <employer> <Globex> <start> <2021> <end> <2022>",
     "<Bob> <employer> <Acme>",
 }
+JOBS = ["jobs.person_id=persons.id", "jobs.company_id=companies.id"]
 QUALIFIERS = ["start", "end", "role"]
 
 
@@ -134,6 +137,54 @@ def test_facts_in_three_columns_have_qualifiers(tmp_path: Path, form: str) -> No
     assert lines_of(built(tmp_path, {f"t.{form}": content}, qualifiers=["start", "end"])) == expected
     base = built(tmp_path, {f"t.{form}": content}, qualifiers=["start", "end"], edges=True)
     assert lines_of(base) == {line.replace("mayor_of", "mayor of") for line in expected}
+
+
+EDGES = st.tuples(st.sampled_from("abc"), st.sampled_from("abc"), st.sampled_from(["KNOWS", "owns"]), CELLS, CELLS)
+
+
+@pytest.mark.long
+@FEW
+@given(st.lists(EDGES, min_size=1, max_size=6), st.sampled_from(["Neo4j", "Neptune", "GraphML", "undirected"]))
+def test_properties_of_edges_are_qualifiers(tmp_path: Path, edges: list[tuple[str, ...]], form: str) -> None:
+    values = [[*one[:3], *(cell if written_part(cell) else "" for cell in one[3:])] for one in edges]
+    expected = set[str]()
+    for one, other, type_, since, weight in values:
+        pairs = [(one, other), (other, one)] if form == "undirected" else [(one, other)]
+        has_null = form in ("Neo4j", "Neptune")
+        of_edge = [("since", since), ("weight", weight)]
+        found = [(name, written_part(cell)) for name, cell in of_edge if cell and not (has_null and cell == "NULL")]
+        more = "".join(f" <{name}> <{cell}>" for name, cell in found)
+        for subject, object_ in pairs:
+            plain = f"<{subject}> <{type_.lower()}> <{object_}>"
+            expected |= {plain, plain + more}
+    if form in ("Neo4j", "Neptune"):
+        heads = [":START_ID", ":END_ID", ":TYPE", "since", "weight:string"]
+        if form == "Neptune":
+            heads = ["~from", "~to", "~label", "since:Date", "weight:String"]
+        files = {"edges.csv": as_csv([heads, *values])}
+    else:
+        lines = [
+            f'<edge source="{one}" target="{other}"><data key="labelE">{type_}</data>'
+            f'<data key="since">{escape(since)}</data><data key="weight">{escape(weight)}</data></edge>'
+            for one, other, type_, since, weight in values
+        ]
+        direction = "undirected" if form == "undirected" else "directed"
+        graph = f'<graphml><graph edgedefault="{direction}">{"".join(lines)}</graph></graphml>'
+        files = {"edges.graphml": graph}
+    assert lines_of(built(tmp_path, files)) == expected
+
+
+def test_links_of_two_keys_have_their_other_columns_as_qualifiers(tmp_path: Path) -> None:
+    files = {
+        "persons.csv": "id,name\n1,Ann\n2,Bob\n",
+        "companies.csv": "id,company\n7,Acme\n",
+        "jobs.csv": "person_id,company_id,start,pay\n1,7,2019,\n1,7,2022,9\n2,7,,\n",
+    }
+    base = built(tmp_path, files, subjects=["persons.name", "companies.company"], keys=JOBS)
+    assert lines_of(base) == {
+        *("<Ann> <company> <Acme>", "<Bob> <company> <Acme>"),
+        *("<Ann> <company> <Acme> <start> <2019>", "<Ann> <company> <Acme> <start> <2022> <pay> <9>"),
+    }
 
 
 def test_a_column_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.ingest.tables import Fact, as_csv, built, facts_of, ids_of
+from support.ingest.tables import Fact, as_csv, built, facts_of, ids_of, lines_of
 
 from refactx.errors import InputError
 from refactx.fact import written_part
@@ -288,8 +288,17 @@ def neptune() -> dict[str, str]:
     "files", [{"g.xml": graphml()}, {"g.graphml.gz": gzip.compress(graphml().encode())}, neo4j(), neptune()]
 )
 def test_a_graph_of_properties_is_the_same_in_every_format(tmp_path: Path, files: dict[str, str | bytes]) -> None:
+    with_things = built(tmp_path, files, kept=())
+    assert facts_of(with_things) == GRAPH
     base = built(tmp_path, files)
-    assert facts_of(base) == GRAPH
+    plain = {f"<{'> <'.join(fact)}>" for fact in GRAPH if "–" not in fact[0]}
+    assert lines_of(base) == plain | {
+        "<Arsenal> <played> <Liverpool (Team)> <date> <2 Nov 2013> <result> <2-0>",
+        "<Liverpool (Team)> <played> <Arsenal> <date> <8 Feb 2014> <result> <5-1>",
+    }
+    of_time = built(tmp_path, files, kept=("time",))
+    assert "<Arsenal> <played> <Liverpool (Team)> <date> <2 Nov 2013>" in lines_of(of_time)
+    assert of_time.report.dropped["other qualifier"] == 2
     assert {"1": "Arsenal", "3": "Liverpool (City)"}.items() <= {
         id_: name for name, id_ in ids_of(base).items()
     }.items()

@@ -16,12 +16,19 @@ from support.ingest.quiet import QUIET
 Fact = tuple[str, str, str]
 
 
-def built(folder: Path, files: Mapping[str, str | bytes], *, inverse: bool = False, **tables: Any) -> KnowledgeBase:
-    """Write files and build a knowledge base of them; check the account."""
+def built(
+    folder: Path,
+    files: Mapping[str, str | bytes],
+    *,
+    inverse: bool = False,
+    kept: tuple[str, ...] | None = None,
+    **tables: Any,
+) -> KnowledgeBase:
+    """Write files and build a knowledge base of them; check the account. `kept`: the groups of qualifiers in facts."""
     for name, content in files.items():
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     options = TableOptions(**{name: tuple(one) if isinstance(one, list) else one for name, one in tables.items()})
-    selection = Selection(inverse=inverse, aliases=True, tables=options)
+    selection = Selection(inverse=inverse, aliases=True, qualifiers=kept, tables=options)
     sources = [folder / name for name in files if str(folder / name) not in options.labels]
     base = build_knowledge_base(sources, folder / "kb", selection=selection, resources=QUIET)
     report = base.report
