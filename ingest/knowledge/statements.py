@@ -234,7 +234,9 @@ def account_for_statements(database: Tables, dropped: Counter[str], claims: int)
             dict(database.rows(f"SELECT reason, count(*) FROM {table} WHERE reason IS NOT NULL GROUP BY reason"))
         )
     dropped["structure"] += count(f"SELECT count(*) FROM statements WHERE property < {FIRST_OTHER}")
-    dropped["duplicate"] += count("SELECT count(*) FROM staged_claims SEMI JOIN stated USING (subject, property)")
+    dropped["duplicate"] += count(
+        f"SELECT count(*) FROM staged_claims SEMI JOIN stated USING (subject, property) WHERE property < {FIRST_OTHER}"
+    )
     dropped[INCOMPLETE] += count(
         "SELECT count(*) FROM values_of v ANTI JOIN stated t ON v.statement = t.statement AND v.property = t.property"
         " WHERE is_main"
