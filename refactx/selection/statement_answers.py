@@ -6,7 +6,7 @@ property: the facts with their qualifiers, and the answer. Its number, or yes or
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 
 from refactx.decoding.machine import Machine
 from refactx.engines.engine import Steps
@@ -17,11 +17,15 @@ from refactx.selection.conditions import Base, predicates_of
 from refactx.selection.mentions import Mention, ValueSpans
 from refactx.selection.queries import QuerySearch
 from refactx.selection.query_lines import line_of
-from refactx.selection.statements import StatementAnswer, StatementChoice, TimeNames
+from refactx.selection.statements import Pattern, StatementAnswer, StatementChoice, TimeNames
 from refactx.walks.language import FactSet, Hop, Predicate, Query, Statement
 
 STARTS, ENDS, POINTS, ORDINALS = ("P580", "P571"), ("P582", "P576"), ("P585",), ("P1545",)
 """The ids of qualifiers of Wikidata with times, and of the one that numbers statements."""
+MOST_READ = 200
+"""How many statements of a property are looked at for what the question names."""
+COMPARING: tuple[Pattern, ...] = ("earlier", "later", "before", "after")
+"""What words of a question have to say of two things, or their statements are not compared."""
 
 
 class StatementAnswers:
@@ -38,7 +42,9 @@ class StatementAnswers:
         search, weights = self._search, self._channel.weights
         if not self._facts.has_statements:
             return ()
-        bases = yield from self._of_two()
+        words, bases = search.words.statements, list[Base]()
+        if any(words.has(one, search.question) for one in COMPARING):
+            bases = yield from self._of_two()
         if search.heads != ["list"]:
             found = yield from search.bases("ask" if "ask" in search.heads else "list")
             bases = [*bases, *found[: 2 * weights.extended]]
@@ -74,9 +80,8 @@ class StatementAnswers:
         if len(parts) != 3 or parts[2].strip():
             return ()
         subject, predicate = (part.strip().removeprefix("<") for part in parts[:2])
-        is_named = any(
-            one.name == subject for one in self._search.mentions.entities
-        )  # else it may be what is asked for
+        # (A subject that the question does not name may be what is asked for.)
+        is_named = any(one.name == subject for one in self._search.mentions.entities)
         found = self._answer(subject, predicate) if is_named else None
         if found is None:
             return ()
@@ -86,11 +91,20 @@ class StatementAnswers:
 
     def names(self, subject: str, predicate: str) -> bool:
         """Return whether the question names an object of a subject and predicate, or the value of a qualifier."""
-        if not self._facts.has_statements:
+        facts, entities = self._facts, self._search.mentions.entities
+        if not facts.has_statements:
             return False
-        statements = statements_of(self._facts, subject, predicate)
-        named = self._choice(subject, statements).named
-        return any(not named.isdisjoint(_values(one)) for one in statements)
+        own = [one for one in entities if one.name == subject]
+        others = {one.name for one in entities if all(map(one.is_apart, own))}
+        if any(facts.hold([(subject, predicate, name) for name in others])):
+            return True
+        described = facts.describe([predicate]).get(predicate)
+        if described is not None and described.inverse:
+            return False
+        read = islice(facts.statements([subject], predicate), MOST_READ)
+        some = [Statement(value, qualifiers) for _, value, qualifiers in read]
+        named = self._choice(subject, some).named
+        return any(not named.isdisjoint(_values(one)) for one in some)
 
     def _of_values(self) -> list[tuple[str, StatementAnswer, str, str]]:
         """Return what statements of a class's members answer that have a literal which the question names: the line of a

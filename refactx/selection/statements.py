@@ -157,9 +157,11 @@ class StatementAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class StatementChoice:
-    """The choice of one question. `named`: names of entities that the question names, but not its subject;
-    `called`: what it calls all of them; `heads`: as in
-    `QueryWords.heads_of`; `nearness`: how near names are to the question in meaning,"""
+    """The choice of one question.
+
+    `named`: the entities and values that the question names, but not its subject; `called`: what it calls all of them;
+    `heads`: as in `QueryWords.heads_of`; `nearness`: returns how near names are to the question in meaning.
+    """
 
     question: str
     words: StatementWords
