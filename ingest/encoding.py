@@ -69,13 +69,8 @@ class EncodedFacts(SortedFacts, Protocol):
 class UnitFacts:
     """Sorted facts as triples of units, or quads.
 
-    <<<<<<< HEAD
-        `triples`: int32[n, 3] or int32[n, 4], ascending. `unit_tokens` (int32), `unit_offsets` (int64[units + 1]): the ids
-        of the units.
-    =======
-        `triples`: int32[n, 3] or int32[n, 4], ascending. `unit_tokens` (int32), `unit_offsets` (int64[units + 1]): the ids of
-        the units.
-    >>>>>>> h-stat
+    `triples`: int32[n, 3] or int32[n, 4], ascending. `unit_tokens` (int32), `unit_offsets` (int64[units + 1]): the ids
+    of the units.
     """
 
     def __init__(self, triples: NDArray[np.int32], unit_tokens: Tokens, unit_offsets: Offsets) -> None:

@@ -202,7 +202,8 @@ def _grouped(facts: Sequence[LinkedFact]) -> dict[Link, dict[tuple[Link, bool], 
 
 
 def _row(depth: int, part: Link | str, shortens: bool, *, style: str = "", note: str = "", of: str = "") -> FactPart:
-    label = Text(line(of), "dim").append(line(part if isinstance(part, str) else part.label), style or "not dim")
+    name = line(part if isinstance(part, str) else part.label)
+    label = Text.assemble((line(of), "dim"), name) if of else Text(name, style)
     label.append(note, "dim")
     if isinstance(part, str) or part.url is None:
         return FactPart(depth, label, None)

@@ -186,6 +186,7 @@ def test_the_json_of_an_answer() -> None:
                 "predicate": {"label": "capital", "id": "P36", "url": f"{WIKI}Property:P36"},
                 "object": {"label": "Bern", "id": "Q70", "url": f"{WIKI}Q70"},
                 "inverse": False,
+                "qualifiers": [],
                 "proves": True,
             },
             {
@@ -194,6 +195,7 @@ def test_the_json_of_an_answer() -> None:
                 "predicate": {"label": "inception", "id": None, "url": None},
                 "object": {"literal": "1291"},
                 "inverse": True,
+                "qualifiers": [],
                 "proves": False,
             },
         ],

@@ -137,7 +137,7 @@ def test_the_statements_of_a_subject_are_below_its_facts(db_url: str, smollm2_fo
         "    <start time> <1990-05-03> <end time> <1994> .",
     ]
     first, *_ = json.loads(run("facts", "Springfield", "mayor", "--json", "--db", db_url))["facts"][2]["qualifiers"]
-    assert (first["name"]["id"], first["value"]) == ("P580", {"literal": "1990-05-03"})
+    assert (first["predicate"]["id"], first["value"]) == ("P580", {"literal": "1990-05-03"})
     assert run("facts", "<Springfield> <height> <", "--db", db_url).splitlines()[1].split(None, 1)[1] == (
         "<Springfield> <height> <4478 metre>"
     )

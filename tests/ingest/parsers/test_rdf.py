@@ -50,7 +50,14 @@ def parse(folder: Path, content: str | bytes, name: str = "graph.ttl") -> Parsed
         whole.faults += parsed.faults
         for table, rows in parsed.tables.items():
             whole.tables[table] = pa.concat_tables([whole.tables[table], rows] if table in whole.tables else [rows])
-    used = len(whole.tables["claims"]) + len(whole.tables["terms"])
+    tables = (
+        "claims",
+        "terms",
+        "snaks",
+        "ranks",
+        "value_nodes",
+    )  # (what joins a statement to its subject is structure)
+    used = sum(len(whole.tables[table]) for table in tables if table in whole.tables)
     assert whole.lines == used + sum(whole.dropped.values()) + len(whole.faults)
     return whole
 
@@ -101,7 +108,7 @@ s:Q42-F078E5B3 a wikibase:Statement , wikibase:BestRank ;
         ("Q42", "P1477", 'Douglas "Noël" Adams'),
     }
     assert terms_of(parsed) == {("Q42", LABEL, "Douglas Adams"), ("Q42", DESCRIPTION, "English writer")}
-    assert parsed.dropped["not a fact"] == 7  # the item's type, p:P31, and the statement
+    assert [len(parsed.tables[table]) for table in ("statements", "ranks", "snaks")] == [1, 1, 2]
 
 
 @pytest.mark.parametrize(

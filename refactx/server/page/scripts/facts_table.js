@@ -34,7 +34,7 @@ export function factsTable(facts, title) {
     return element("div", { class: "proof" }, table, rest.length > 0 && more, timelineOf(spansOf(facts)));
 }
 
-/** Return the name, and the first and last day of each fact, empty if it says none; of facts of one value, by their subjects. */
+/** Return the name, the first and the last day of each fact, empty if it says none; of one value, by subjects. */
 function spansOf(facts) {
     const isOfOne = new Set(facts.map((fact) => textOf(fact.object))).size === 1;
     const valueOf = (fact, names) => {

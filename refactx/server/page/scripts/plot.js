@@ -66,11 +66,12 @@ export function plotOf(columns, rows) {
 }
 
 /**
- * Return a timeline of spans (name, first day, last day), folded open, the earliest first; null if there are less than two.
+ * Return a timeline of spans (name, first day, last day), folded open, the earliest first; null of less than two.
  * A day that is empty is open: the span goes on to that side.
  */
 export function timelineOf(spans) {
-    const dated = spans.map(([name, ...ends]) => [name, ...ends.map(dayOf), ends.map((text) => text.slice(0, 4)).join("–")]);
+    const yearsOf = (ends) => ends.map((text) => text.slice(0, 4)).join("–");
+    const dated = spans.map(([name, ...ends]) => [name, ...ends.map(dayOf), yearsOf(ends)]);
     const known = dated.filter(([, from, to]) => from !== null || to !== null);
     if (known.length < 2) {
         return null;
