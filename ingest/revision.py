@@ -6,7 +6,7 @@ They are read once, into the work database of the change:
 | table | columns |
 |---|---|
 | `stored` | `subject, predicate, object, tail VARCHAR`: the facts of the index; a tail has the qualifiers, or is empty |
-| `tail_parts` | `tail VARCHAR, at BIGINT, predicate, object VARCHAR`: a qualifier and its value, by their place |
+| `tail_parts` | `tail VARCHAR, place BIGINT, predicate, object VARCHAR`: a qualifier and its value, by their place |
 | `names` | `entity BIGINT, name, id, kind VARCHAR`: of its knowledge base; an inverse has the negative number |
 | `labels` | `language VARCHAR, entity BIGINT, label VARCHAR`: other labels of these |
 | `inverse_of` | `inverse, claim VARCHAR`: the predicates of inverse facts, and those that they read backwards |
@@ -42,8 +42,8 @@ _FACT = (
     f"(?:> <(?P<tail>{_PAIR}(?:> <{_PAIR})*))?>$"
 )
 _TAIL_PARTS = """
-SELECT tail, at, parts[2 * at - 1] AS predicate, parts[2 * at] AS object FROM (
-    SELECT tail, parts, unnest(range(1, len(parts) // 2 + 1)) AS at FROM (
+SELECT tail, place, parts[2 * place - 1] AS predicate, parts[2 * place] AS object FROM (
+    SELECT tail, parts, unnest(range(1, len(parts) // 2 + 1)) AS place FROM (
         SELECT tail, string_split(tail, '> <') AS parts FROM (SELECT DISTINCT tail FROM stored WHERE tail <> '')
     )
 )
@@ -85,7 +85,7 @@ LEFT JOIN new_tails t ON t.tail = s.tail
 WHERE a.name <> s.subject OR o.name <> s.object OR t.new_tail <> s.tail
 """
 _NEW_TAILS = f"""
-SELECT tail, string_agg(predicate || '> <' || coalesce(name, object), '> <' ORDER BY at) AS new_tail
+SELECT tail, string_agg(predicate || '> <' || coalesce(name, object), '> <' ORDER BY place) AS new_tail
 FROM tail_parts LEFT JOIN things ON before = object AND {_ABOUT_ENTITY} GROUP BY tail
 """
 _FORGOTTEN = f"""
