@@ -336,6 +336,9 @@ class QueryAnswers:
         if predicate != search.conditions.instances or len(values) < 2:
             return False
         own = [one for one in entities if one.name == start]
+        asked_for = [one for one in entities if one not in own and search.is_asked_for(one)]
+        if any(plural(text) == text for text in (self._question[one.start : one.stop] for one in asked_for)):
+            own = []  # which values of it there are
         texts = [unaccented(self._question[one.start : one.stop]) for one in own]
         said = set(words_of(bare_name(start)))  # `cheese` does not narrow the `Sharpness of Cheese Code`
         others = [

@@ -325,6 +325,20 @@ class TestWhatAnswersNothing:
     def test_all_of_a_class_are_an_answer_to_a_question_for_all(self, question: str, expected: str) -> None:
         assert self.answer(question, *self.ALL) == expected
 
+    def test_what_is_asked_for_and_words_of_its_own_name_do_not_narrow_a_class(self) -> None:
+        code = "Sharpness of Cheese Code"
+        claims = {("Mild", "instance of", code), ("Sharp", "instance of", code), ("S1", "instance of", "cheese")}
+        claims |= {("S2", "instance of", "value")}
+        index = WorldIndex(with_inverse(claims), self.PROPERTIES)  # type: ignore[arg-type]
+        question, score = "Which values are there for the sharpness of cheese?", FakeScore(index.tokenizer, len)
+        found = answers(index, question, score)
+        assert {one.name for one in found.mentions.entities} == {"value", "cheese", code}
+        text = "\n".join(f"Fact:{verbalise(code, 'has instance', name)} ." for name in ("Mild", "Sharp"))
+        state = index.machine.run(index.tokenizer.encode(f"{text}\n"), 0)
+        assert isinstance(state, Free)
+        ids = found.objects(state, index.tokenizer.encode("Answer: I don't know."))
+        assert index.tokenizer.decode(list(ids)).startswith("Answer: Mild; Sharp")
+
     def test_what_the_question_names_is_one_if_it_asks_which(self) -> None:
         fact = ("Sales", "responsible of", "S1")
         assert self.answer("Which sensor S1 has Sales?", fact) == "I don't know."
