@@ -219,9 +219,8 @@ class CandidateSearch:
 
         A subject that two names lead to, one of them an alias, comes twice. `state`: in a subject, or before it.
         """
-        ways = defaultdict[str, list[tuple[_NameStart, list[NamedEntity]]]](
-            list
-        )  # by the name, however it is spelt and ends
+        # By the name, however it is spelt, with a description after it or without.
+        ways = defaultdict[str, list[tuple[_NameStart, list[NamedEntity]]]](list)
         for name in (yield from self._find_names(state)):
             some = entities_of_name(self.machine, state, name.ids, name.state, self.weights.subjects_of_name)
             if some:

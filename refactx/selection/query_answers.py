@@ -126,11 +126,15 @@ class QueryAnswers:
 
     def of_statements(self, ids: Sequence[int], confidence: float | None) -> Sequence[int]:
         """Return the ids of the rest of a text with statements (`StatementAnswers.after_property`)."""
-        return self._statements(self._search).after_property(ids, confidence)
+        return self._own_statements.after_property(ids, confidence)
 
     def names_value(self, subject: str, predicate: str) -> bool:
         """Return whether the question names an object of a subject and predicate or the value of a qualifier, of statements."""
-        return self.facts.has_statements and self._statements(self._search).names(subject, predicate)
+        return self.facts.has_statements and self._own_statements.names(subject, predicate)
+
+    @cached_property
+    def _own_statements(self) -> StatementAnswers:
+        return self._statements(self._search)
 
     def _statements(self, search: QuerySearch) -> StatementAnswers:
         return StatementAnswers(self._machine, self.channel, self.facts, search, self.end)

@@ -161,9 +161,9 @@ class StatementAnswers:
         others = [one for one in search.mentions.entities if all(map(one.is_apart, own))]
         known = [one for one in (*own, *others) if one.is_title(search.question) and not one.called.isdecimal()]
         called = {text for one in known for text in (one.name, search.question[one.start : one.stop])}
-        spans, named = ValueSpans(words, search.question), {one.name for one in others}
+        named = {one.name for one in others}
         for value in {value for one in statements for value in _values(one)} - {subject}:
-            place = spans.find(bare_name(value)) if any(map(str.isalpha, value)) else None
+            place = self._spans.find(bare_name(value)) if any(map(str.isalpha, value)) else None
             if place is not None and all(one.stop <= place[0] or place[1] <= one.start for one in own):
                 named.add(value)
                 called.add(search.question[slice(*place)])
@@ -182,6 +182,10 @@ class StatementAnswers:
             yes=words.yes,
             no=words.no,
         )
+
+    @cached_property
+    def _spans(self) -> ValueSpans:
+        return ValueSpans(self._search.words, self._search.question)
 
     @cached_property
     def _times(self) -> TimeNames:
