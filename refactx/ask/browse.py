@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from refactx.errors import InputError
-from refactx.fact import Fact, Link, LinkedFact, Qualifiers, verbalise, written_part
+from refactx.fact import Fact, Link, LinkedFact, Qualifiers, qualifiers_of, split_fact, verbalise, written_part
 from refactx.index.index import Index
 from refactx.linking import LinkedName, Suggestion, alike, named_among
 from refactx.walks import TreeFacts
@@ -18,7 +18,10 @@ MOST = 100
 NEAREST = 5
 READ = 200
 """The most objects that are compared with one."""
-_FACT = re.compile(r"<([^<>]+)>\s+<([^<>]+)>\s+<([^<>]+)>(?:\s*\.)?")
+_FACT = re.compile(
+    r"(?P<fact><[^<>]+>(?:\s+<[^<>]+>){2})(?:(?P<pairs>(?:[ \t]+<[^<>]+>[ \t]+<[^<>]+>)+)(?![ \t]*<))?(?:\s*\.)?"
+)
+"""A fact in a text: its qualifiers stand in its line, and nothing else in brackets after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +114,20 @@ def _as_meant(facts: TreeFacts, subject: str, predicate: str, value: str) -> tup
 
 
 def _facts(facts: TreeFacts, subject: str, predicates: Sequence[str]) -> Iterator[Fact]:
-    """Yield the facts of a subject with some predicates, while they are taken."""
+    """Yield the facts of a subject with some predicates, while they are taken; of a plain fact that others continue, these."""
     for predicate in predicates:
-        for _, value in facts.objects([subject], predicate):
-            yield fact_of(subject, predicate, value)
+        if not facts.has_statements:
+            yield from (fact_of(subject, predicate, value) for _, value in facts.objects([subject], predicate))
+            continue
+        plain: Fact | None = None
+        for _, value, qualifiers in facts.statements([subject], predicate):
+            if plain is not None and (not qualifiers or plain.object != value):
+                yield plain
+            plain = None if qualifiers else fact_of(subject, predicate, value)
+            if qualifiers:
+                yield fact_of(subject, predicate, value, qualifiers)
+        if plain is not None:
+            yield plain
 
 
 def fact_of(subject: str, predicate: str, value: str, qualifiers: Qualifiers = ()) -> Fact:
@@ -141,7 +154,8 @@ class Checked:
 
 
 def check_text(index: Index, facts: TreeFacts, text: str) -> list[Checked]:
-    """Return each fact in a text, `<subject> <predicate> <object>` with or without its terminator; at most `MOST`.
+    """Return each fact in a text, `<subject> <predicate> <object>` with or without qualifiers and its terminator; at most
+    `MOST`.
 
     One whose names are as people write them, not as the index does, is returned as the index has it.
 
@@ -149,13 +163,16 @@ def check_text(index: Index, facts: TreeFacts, text: str) -> list[Checked]:
     """
     found = []
     for match in islice(_FACT.finditer(text), MOST):
-        subject, predicate, value = (written_part(part) for part in match.groups())
+        subject, predicate, value = map(written_part, split_fact(match["fact"]) or ("", "", ""))
         if not (subject and predicate and value):
             continue
-        fact = fact_of(subject, predicate, value)
-        (exists,) = facts.hold([(subject, predicate, value)])
-        if not exists and facts.hold([meant := _as_meant(facts, subject, predicate, value)]) == [True]:
-            fact, exists = fact_of(*meant), True
+        qualifiers = qualifiers_of(match[0])
+        fact = fact_of(subject, predicate, value, qualifiers)
+        exists = fact.text in index
+        if not exists:
+            meant = fact_of(*_as_meant(facts, subject, predicate, value), qualifiers)
+            exists = meant.text in index
+            fact = meant if exists or qualifiers else fact
         near = [] if exists else list(islice(_nearest(facts, fact), NEAREST))
         linked = list(index.links_of([fact, *near]))
         pairs = list(zip(near, linked[1:], strict=True))
@@ -164,7 +181,11 @@ def check_text(index: Index, facts: TreeFacts, text: str) -> list[Checked]:
 
 
 def _nearest(facts: TreeFacts, fact: Fact) -> Iterator[Fact]:
-    """Yield facts like one: with another object, or else another predicate, or else another subject."""
+    """Yield facts like one: with other qualifiers, or else another object, predicate or subject."""
+    if fact.qualifiers and (near := facts.qualifiers(fact.subject, fact.predicate, fact.object)):
+        for qualifiers in sorted(near, key=lambda one: -len({*one} & {*fact.qualifiers})):
+            yield fact_of(fact.subject, fact.predicate, fact.object, qualifiers)
+        return
     own = facts.predicates(fact.subject)
     if own:
         for predicate in alike(fact.predicate, own, least=0):

@@ -74,6 +74,7 @@ def test_tools_tell_what_the_index_has(server: ChatStub, index: refactx.Index) -
         ("check", {"fact": "<Alaska> <capital> <Nome>"}),
         ("query", {"line": "nonsense"}),
         ("sing", {}),
+        ("facts", {"subject": "Alasca"}),
     ]
     server.calls = lambda request: calls if request["messages"][-1]["role"] == "user" else []
     server.reply = lambda _: RIGHT
@@ -85,6 +86,7 @@ def test_tools_tell_what_the_index_has(server: ChatStub, index: refactx.Index) -
     assert told[3][0]["exists"] is False
     assert "error" in told[4]
     assert "error" in told[5]
+    assert told[6]["near"] == ["Alaska"]
 
 
 def test_calls_of_tools_end(server: ChatStub, index: refactx.Index) -> None:

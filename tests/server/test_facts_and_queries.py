@@ -184,3 +184,26 @@ def test_look_ups_are_answered_while_queries_run_that_do_not_end(
             member.process.kill()
         statuses = {one.result().status_code for one in running}
     assert statuses <= {400, 504}
+
+
+def test_statements_are_listed_and_checked_with_their_qualifiers(module_url: str, tmp_path: Path) -> None:
+    file = tmp_path / "stated.txt"
+    stated = [
+        "<Hill> <mayor> <Ann> <start time> <1990> .",
+        "<Hill> <mayor> <Ann> <start time> <2001> .",
+        "<Hill> <mayor> <Bob> .",
+        "<Hill> <mayor> <Cy> <end time> <1980> .",  # not of the best rank: no plain fact
+    ]
+    file.write_text("\n".join(["<Hill> <mayor> <Ann> .", *stated]))
+    ingest_tiny(module_url, file, index="stated")
+    with refactx.open_index("stated", db=module_url) as index, running(index=index) as server:
+        found = facts(server, subject="Hill", predicate="mayor")
+        assert sorted(one["text"] for one in found["facts"]) == sorted(stated)
+        [second] = [one for one in found["facts"] if "2001" in one["text"]]
+        [said] = second["qualifiers"]
+        assert (said["predicate"]["label"], said["value"]["label"]) == ("start time", "2001")
+        texts = [*stated, "<hill> <mayor> <ann> <start time> <2001>", "<Hill> <mayor> <Ann> <start time> <1999> ."]
+        checked = server.post("/v1/facts/check", {"text": "\n".join([*texts, "<Hill> <mayor> <Cy>"])}).json()["facts"]
+        assert [one["exists"] for one in checked] == [True] * 5 + [False] * 2
+        assert checked[4]["fact"]["text"] == stated[1]
+        assert sorted(one["text"] for one in checked[5]["nearest"]) == stated[:2]
