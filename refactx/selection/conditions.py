@@ -21,10 +21,19 @@ STEPS_TO_WIDER = 6
 MAX_PREDICATES_OF_ENTITY = 4
 """The most predicates that lead to one entity."""
 
+LEAST_SHARE = 0.2
+"""The least share of the members that lead to an entity by one predicate, of those that do by the most usual one."""
+
 MAX_FILTER_PAIRS = 8
 """The most pairs of filters of a set."""
 
-NEAREST_SUBJECTS = 20
+FEW_MEMBERS, MANY_TIMES = 20, 4
+"""A class with at most so many members of its own stands for a narrower one with many times as many."""
+
+MORE_MEMBERS = 400
+"""How many members of a large set are compared with an entity to which more subjects lead than are read."""
+
+NEAREST_SUBJECTS = 200
 """How many subjects of each predicate of a named entity are looked for among the members of a large set."""
 
 
@@ -46,11 +55,13 @@ def predicates_of(facts: FactSet, subject: str) -> list[Predicate]:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A filter by an entity that the question names, and some members that match it."""
+    """A filter by an entity that the question names, and some members that match it. `share`: how many do, of those of the
+    predicate by which most match that entity."""
 
     mention: Mention
     which: WalkFilter
     members: Sequence[str]
+    share: float = 1.0
 
 
 class Conditions:
@@ -86,7 +97,11 @@ class Conditions:
                 if forwards is not None and (some := self._matching(base, members, predicate, forwards, other.name)):
                     matching[forwards] = some
             likely = sorted(matching.items(), key=lambda one: -len(one[1]))[:MAX_PREDICATES_OF_ENTITY]
-            found += [Condition(other, WalkFilter(self.hops_to(name), "is", other.name), some) for name, some in likely]
+            likely = [one for one in likely if len(one[1]) >= LEAST_SHARE * len(likely[0][1])]
+            found += [
+                Condition(other, WalkFilter(self.hops_to(name), "is", other.name), some, len(some) / len(likely[0][1]))
+                for name, some in likely
+            ]
             if self._class_of is not None and self._class_of not in matching:
                 some = self._of_class(members, other.name)
                 if some:
@@ -113,6 +128,17 @@ class Conditions:
     def base_of(self, class_: Mention, score: float = 0.0) -> Base:
         """Return the members of a class."""
         return Base(class_, Predicate(self.instances or "", None, True, "entity"), score)
+
+    def larger_part(self, class_: str, count: int) -> str | None:
+        """Return the narrower class with most things, if a class has `count` of its own, few, and that one many times as
+        many: a `football club` is mostly an `association football club`."""
+        narrower = None if self._wider is None or self.instances is None else self._facts.inverse_of(self._wider)
+        if narrower is None or count > FEW_MEMBERS:
+            return None
+        names = [name for _, name in islice(self._facts.objects([class_], narrower), self._sample)]
+        counts = self._facts.counts(names, self.instances or "")
+        most, name = max(zip(counts, names, strict=True), default=(0, ""))
+        return name if most > FEW_MEMBERS + MANY_TIMES * count else None
 
     def are_of(self, names: Sequence[str], class_: str) -> bool:
         """Return whether some entity is of a class, or of a part of it."""
@@ -146,11 +172,10 @@ class Conditions:
         return found
 
     def pairs(self, conditions: Sequence[Condition]) -> list[tuple[Condition, Condition]]:
-        """Return pairs of filters that some member matches both of, those that more of the question names first; none
-        where literals are no filters."""
+        """Return pairs of filters that some member matches both of, those that more of the question names first."""
         found = [
             (first, second)
-            for first, second in (combinations(conditions, 2) if self.reads_values else ())
+            for first, second in combinations(conditions, 2)
             if first.mention.is_apart(second.mention) and not set(first.members).isdisjoint(second.members)
         ]
         return sorted(found, key=lambda pair: -sum(one.mention.stop - one.mention.start for one in pair))[
@@ -171,6 +196,10 @@ class Conditions:
         if len(near) == count:
             found = sorted(set(near) & set(members))
         else:
+            if len(members) == self._sample:  # of a large set, few may lead to one of many things
+                members = [
+                    one for _, one in islice(facts.objects([base.start.name], base.predicate.name), MORE_MEMBERS)
+                ]
             holds = facts.hold([(member, forwards, other) for member in members])
             found = [member for member, true in zip(members, holds, strict=True) if true]
         backwards = facts.inverse_of(base.predicate.name)

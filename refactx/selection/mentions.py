@@ -116,6 +116,15 @@ def find_mention_spans(machine: Machine, state: InFact, tokens: FoldedTokens, qu
         ends = _walk(machine, state, tokens, {f" <{span.text}".encode(): span for span in spans})
         for span, ids, end in ends:
             found.setdefault((span.start, span.stop), {})[ids] = MentionSpan(span.start, span.stop, ids, end)
+    if not question.islower():  # `the rivers` are no `The River`, where capitals tell names
+        for start, stop in sorted(found):
+            article = question[start:stop].partition(" ")[0]
+            if (
+                article.islower()
+                and len(article) < len(question[start:stop])
+                and (start + len(article) + 1, stop) in found
+            ):
+                del found[start, stop]
     whole = [
         (start, stop)
         for start, stop in sorted(found)
@@ -189,7 +198,8 @@ class QueryWords:
 
     `heads`, `operators`: regular expressions, of which one that matches a question says that the head or operator is
     meant; `measures`: by head, regular expressions of superlatives, each with words of what is then compared after a colon;
-    `function`: words that name nothing by themselves; `class_of`, `subclass_of`: the ids of properties that lead
+    `adjectives`: those that say of which place something is, with the place; `function`: words that name nothing by
+    themselves; `class_of`, `subclass_of`: the ids of properties that lead
     from an entity to its classes, and from a class to wider ones; of several, the first that the index has counts.
     `asking`: the words before the class that is asked for; `either`: that between things of which one is asked for; `yes`,
     `no`, `unknown`: answers; `statements`: what asks for statements. `language`: its code, "" if these words are for all
@@ -199,6 +209,7 @@ class QueryWords:
     heads: Mapping[Head, Sequence[str]] = field(default_factory=dict)
     operators: Mapping[Operator, Sequence[str]] = field(default_factory=dict)
     measures: Mapping[Head, Sequence[str]] = field(default_factory=dict)
+    adjectives: Mapping[str, str] = field(default_factory=dict)
     function: frozenset[str] = frozenset()
     class_of: str = ""
     subclass_of: str = ""
@@ -218,9 +229,9 @@ class QueryWords:
         texts = ("function", "class_of", "subclass_of", *_OF_LANGUAGE)
         if not isinstance(table, Mapping):
             raise ValueError("its `words` is not a table")
-        if unknown := table.keys() - {*known, *texts, "statements"}:
+        if unknown := table.keys() - {*known, *texts, "statements", "adjectives"}:
             raise ValueError(
-                f"its [words] has {', '.join(sorted(unknown))}: use {', '.join((*known, *texts, 'statements'))}"
+                f"its [words] has {', '.join(sorted(unknown))}: use {', '.join((*known, *texts, 'statements', 'adjectives'))}"
             )
         fields = dict(table)
         if "statements" in fields:
@@ -228,6 +239,9 @@ class QueryWords:
         for name in texts:
             if not isinstance(fields.get(name, ""), str):
                 raise ValueError(f"{name} of its [words] is not a text")
+        adjectives = fields.get("adjectives", {})
+        if not isinstance(adjectives, dict) or not all(isinstance(one, str) for one in adjectives.values()):
+            raise ValueError("its [words.adjectives] is not a table of texts")
         for name, keys in known.items():
             patterns = fields.get(name, {})
             if not isinstance(patterns, dict) or not all(
@@ -301,6 +315,17 @@ class QueryWords:
         """
         found = (words for pattern, words in self._measures.get(head, ()) if pattern.search(question))
         return frozenset(word for words in found for word in words)
+
+    def places_of(self, question: str) -> Iterator[tuple[int, int, str]]:
+        """Yield the half-open range of each adjective of a place in a question, with the place.
+
+        >>> list(QueryWords(adjectives={"Italian": "Italy"}).places_of("Which Italian films are there?"))
+        [(6, 13, 'Italy')]
+        """
+        longest_first = sorted(self.adjectives, key=len, reverse=True)
+        pattern = "|".join(map(re.escape, longest_first)) or "(?!)"
+        for one in re.finditer(rf"\b(?:{pattern})\b", question):
+            yield one.start(), one.end(), self.adjectives[one[0]]
 
     def is_function(self, text: str) -> bool:
         """Return whether a text has function words alone."""
@@ -421,6 +446,10 @@ class Mention:
         """Whether the question spells it as a name, or in small letters alone: `the last samurai`, no `most` of `Most`."""
         text = question[self.start : self.stop]
         return self.called[:1].isupper() and (text in self.called or (question.islower() and " " in text))
+
+    def is_spelt(self, question: str) -> bool:
+        """Whether the question has the letters of its name or alias, or of their plural."""
+        return self.called.startswith(question[self.start : self.stop].rstrip("s"))
 
     def is_apart(self, other: "Mention") -> bool:
         """Return whether two mentions have no word in common."""
@@ -547,7 +576,7 @@ def find_mentions(machine: Machine, facts: FactSet, question: str, spans: Sequen
             name = _name_of(machine, one.state)
             mention = Mention(begin, end, name, one.alias or bare_name(name), one.state.children.total / total)
             known = found.setdefault((begin, end, name), mention)
-            if known.share < mention.share:
+            if (known.is_spelt(question), known.share) < (mention.is_spelt(question), mention.share):
                 found[begin, end, name] = mention
     names = list({mention.name for mention in found.values()})
     predicates = {name for name, id_ in facts.ids(names).items() if is_wikidata_property(id_)}
@@ -570,9 +599,7 @@ def _name_of(machine: Machine, state: InFact) -> str:
 def _as_spelt(mentions: Sequence[Mention], question: str) -> list[Mention]:
     """Return mentions without those that are spelt otherwise, if the question's letters name others: of `country` not
     the alias `Country`."""
-    exact = {
-        (one.start, one.stop) for one in mentions if one.called.startswith(question[one.start : one.stop].rstrip("s"))
-    }
+    exact = {(one.start, one.stop) for one in mentions if one.is_spelt(question)}
     return [
         one
         for one in mentions

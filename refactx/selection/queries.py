@@ -41,10 +41,14 @@ MAX_BETWEEN = 10
 _COUNTS = re.compile(r"(?i)\b(most|least|fewest|many|number|busiest|largest|biggest|greatest|smallest|popular)\b")
 """Words of a superlative that may be of how many there are."""
 
+_YEAR, _DECADE = re.compile("1[0-9]{3}|20[0-9]{2}"), re.compile(r"\b((?:1[0-9]|20)[0-9]0)s\b")
 _OF_ADJECTIVE = re.compile(r"(?i)\b(?:most|least) (\w+)")
 """"The most expensive": the adjective is of a value, where that after "most" in "the most games" is no adjective."""
 
 _BOTH_WAYS: dict[Head, tuple[Head, Head]] = {"most": ("most", "least"), "least": ("least", "most")}
+
+NARROWED = 3
+"""The most predicates that a bound is tried with beside another filter, those nearest in meaning."""
 
 LARGEST_CLASSES = 3
 """How many classes are tried for a question that names none."""
@@ -124,11 +128,14 @@ class QuerySearch:
         """
         classes, ways = self.classes, list[UnscoredQuery]()
         for start in self.mentions.entities:
-            if not any(one.is_named and one.is_apart(start) and one.name != start.name for one in classes):
-                continue
-            for predicate in predicates_of(self._facts, start.name):
+            others = any(one.is_named and one.is_apart(start) and one.name != start.name for one in classes)
+            for predicate in predicates_of(self._facts, start.name) if others else ():
                 query = Query("list", start.name, (Hop(predicate.name),))
                 base = Base(start, predicate)
+                ways += self._filtered(base, query, self.conditions.of(base))
+            if start in classes and self._titles and not self.conditions.reads_values:
+                base = self.conditions.base_of(start)
+                query = Query("list", start.name, (Hop(base.predicate.name),))
                 ways += self._filtered(base, query, self.conditions.of(base))
         heads = self.heads if self.conditions.reads_values else []
         if heads == ["ask"] and subject is not None:
@@ -140,7 +147,8 @@ class QuerySearch:
             for start in self.mentions.entities:
                 for predicate in predicates_of(self._facts, start.name) if self.mentions.numbers else ():
                     query = Query("list", start.name, (Hop(predicate.name),))
-                    ways += self._compared(Base(start, predicate), query)
+                    base = Base(start, predicate)
+                    ways += self._compared(base, query, self.conditions.members(base))
         unique = {one.query: one for one in ways}.values()
         scored = [one._replace(prior=one.prior + self._of_meaning(one.query)) for one in unique]
         best = dict[frozenset[str], float]()  # by the predicates of queries
@@ -156,7 +164,7 @@ class QuerySearch:
 
     def is_asked_for(self, mention: Mention) -> bool:
         """Return whether a mention stands behind which, what, how many or all."""
-        before = re.findall(r"\w+", self.question[: max(mention.start, 0)].lower())
+        before = [word for word in re.findall(r"\w+", self.question[: max(mention.start, 0)].lower()) if word != "the"]
         return bool(before) and before[-1] in self.words.asking
 
     def is_of_other_class(self, start: str, predicate: str) -> bool:
@@ -164,6 +172,13 @@ class QuerySearch:
         asked = self.asked_class
         if asked is None or asked.name == start:
             return False
+        kind = (
+            self._facts.describe([predicate])[predicate].kind
+            if predicate in self._facts.describe([predicate])
+            else "entity"
+        )
+        if kind == "quantity":  # of which words of the class say the number: `what number`
+            return set(words_of(asked.called)).isdisjoint(words_of(predicate)) and not asked.is_title(self.question)
         base = Base(unnamed(start), Predicate(predicate, None, False, "entity"))
         return self.conditions.are_of_others(self.conditions.members(base)[:MAX_BETWEEN], asked.name)
 
@@ -221,7 +236,39 @@ class QuerySearch:
 
     def rank(self, ways: Iterable[UnscoredQuery], least: float = -math.inf) -> Steps[list[Candidate]]:
         """Return queries with their scores, the likeliest first: without hopeless ones, those of more than `least`."""
-        return (yield from self._scores.rank(ways, self._weights.drop_queries_below, least))
+        some = [way._replace(prior=way.prior - self.left_out(way.query)) for way in ways]
+        return (yield from self._scores.rank(some, self._weights.drop_queries_below, least))
+
+    def left_out(self, query: Query) -> float:
+        """Return what it counts, in nats, that a query leaves out names and numbers of the question."""
+        said = {query.start, *query.also, *(one.value for one in query.which)}
+        places = [(one.start, one.stop, one.name in said) for one in self._titles]
+        used = [(start, stop) for start, stop, is_said in places if is_said]
+        unused = {
+            (start, stop) for start, stop, _ in places if all(stop <= first or last <= start for first, last in used)
+        }
+        numbers = {number for some in self._bounds for _, number in some} - said
+        return self._weights.left_out_penalty * (len(unused) + bool(numbers))
+
+    @cached_property
+    def _titles(self) -> list[Mention]:
+        """The entities that the question spells as names."""
+        return [one for one in self.mentions.entities if one.is_named and one.is_title(self.question)]
+
+    @cached_property
+    def _bounds(self) -> list[tuple[tuple[Operator, str], ...]]:
+        """The bounds that the question sets with its numbers, of which one is meant; a year alone is a time in which
+        something is."""
+        operators, numbers = self.words.operators_of(self.question), self.mentions.numbers
+        bounds: list[tuple[tuple[Operator, str], ...]] = [
+            (one,) for one in product([one for one in operators if one in ("over", "under")], numbers)
+        ]
+        if len(numbers) > 1 and {"over", "under"}.issubset(operators):
+            least, *_, most = sorted(numbers, key=float)
+            bounds.append((("over", least), ("under", most)))
+        for one in _DECADE.finditer(self.question):
+            bounds.append((("over", str(int(one[1]) - 1)), ("under", str(int(one[1]) + 10))))
+        return bounds or [(("equals", one),) for one in numbers if _YEAR.fullmatch(one)]
 
     def _prior(self, *mentions: Mention) -> float:
         return self._weights.share_weight * sum(math.log(max(one.share, 1e-9)) for one in mentions)
@@ -237,6 +284,11 @@ class QuerySearch:
             return []
         counts = [self._facts.counts([one.name], instances)[0] for one in entities]
         named = [one for one, count in zip(entities, counts, strict=True) if count > 1]
+        named += [
+            replace(one, name=name)
+            for one, count in zip(entities, counts, strict=True)
+            if not self.conditions.reads_values and (name := self.conditions.larger_part(one.name, count))
+        ]
         if named or not self.conditions.reads_values:
             return named
         names = self._widest()
@@ -306,44 +358,55 @@ class QuerySearch:
     def _sets(self, head: Head) -> Steps[list[Candidate]]:
         found: list[Candidate] = []
         bases = (yield from self.bases(head))[: self._weights.extended]
-        if self.conditions.reads_values:
+        if self.conditions.reads_values or self._titles or self._bounds:
             known = {(one.start.name, one.predicate.name) for one in bases}
             classes = yield from self._class_bases(head)
             bases += [one for one in classes if (one.start.name, one.predicate.name) not in known]
         for base in bases:
             query = Query(_head_for(head, base.predicate), base.start.name, (Hop(base.predicate.name),))
             if query.head != "list" or not self._facts.is_hub(base.start.name, base.predicate.name):
-                found.append(Candidate(query, line_of(query, base.start), base.score))
-            found += yield from self._scores.rank(self._filtered(base, query, self.conditions.of(base)))
+                found.append(Candidate(query, line_of(query, base.start), base.score - self.left_out(query)))
+            found += yield from self.rank(self._filtered(base, query, self.conditions.of(base)))
         return found
 
     def _filtered(self, base: Base, query: Query, conditions: Sequence[Condition]) -> list[UnscoredQuery]:
-        """Return the queries that a query becomes by filters with other entities that the question names."""
+        """Return the queries that a query becomes by filters with other entities and numbers that the question names."""
         ways: list[UnscoredQuery] = []
         for some in (*((one,) for one in conditions), *self.conditions.pairs(conditions)):
             named = [one.mention for one in some]
             narrow = replace(query, which=tuple(one.which for one in some))
-            prior = self._prior(base.start, *named) - self._weights.filter_gain * len(some)
+            prior = self._prior(base.start, *named) - self._weights.filter_gain * len(some) + self._of_shares(some)
             ways.append(UnscoredQuery(narrow, line_of(narrow, base.start, *named), prior))
-        return ways + self._compared(base, query)
+            if self._bounds and query.head == "count":
+                members = [one for one in some[0].members if all(one in other.members for other in some[1:])]
+                ways += self._compared(base, narrow, members, some)
+        return ways + self._compared(base, query, self.conditions.members(base))
 
-    def _compared(self, base: Base, query: Query) -> list[UnscoredQuery]:
-        """Return a query with filters by numbers of the question, which members have values over or under."""
-        operators = [one for one in self.words.operators_of(self.question) if one in ("over", "under")]
-        if not self.mentions.numbers or not operators or not (members := self.conditions.members(base)):
-            return []
-        ways: list[UnscoredQuery] = []
-        bounds: list[tuple[tuple[Operator, str], ...]] = [(one,) for one in product(operators, self.mentions.numbers)]
-        if len(operators) > 1 and len(self.mentions.numbers) > 1 and self.conditions.reads_values:
-            least, *_, most = sorted(self.mentions.numbers, key=float)
-            bounds.append((("over", least), ("under", most)))
-        for by, of_measure in self._measures(members, base.start):
-            for some in bounds if not by.counted else ():
+    def _compared(
+        self, base: Base, query: Query, members: Sequence[str], others: Sequence[Condition] = ()
+    ) -> list[UnscoredQuery]:
+        """Return a query with filters by numbers of the question, with which values of members compare. `others`: its other
+        filters."""
+        ways, named = list[UnscoredQuery](), [one.mention for one in others]
+        if not members or not self._bounds:
+            return ways
+        times = {one.name for one in self._facts.describe(self._predicates_of(members)).values() if one.kind == "time"}
+        for by, of_measure in self._measures(members, base.start, *named)[: NARROWED if named else None]:
+            for some in self._bounds if not by.counted else ():
+                if some[0][0] == "equals" and by.predicate not in times:
+                    continue
                 which = tuple(WalkFilter((Hop(by.predicate),), operator, number) for operator, number in some)
-                narrow = replace(query, which=which)
-                prior = self._prior(base.start) - self._weights.filter_gain * len(some)
-                ways.append(UnscoredQuery(narrow, line_of(narrow, base.start), prior + of_measure))
+                narrow = replace(query, which=(*query.which, *which))
+                prior = self._prior(base.start, *named) - self._weights.filter_gain * (len(others) + 1)
+                prior += self._of_shares(others)
+                ways.append(UnscoredQuery(narrow, line_of(narrow, base.start, *named), prior + of_measure))
         return ways
+
+    def _of_shares(self, conditions: Sequence[Condition]) -> float:
+        return self._weights.share_weight * sum(math.log(one.share) for one in conditions)
+
+    def _predicates_of(self, members: Sequence[str]) -> list[str]:
+        return list(dict.fromkeys(name for one in members for name in self._facts.predicates(one)))
 
     # --- Yes or no
 
@@ -426,7 +489,7 @@ class QuerySearch:
                 *self._sorted(head, base, None),
                 *(way for one in self.conditions.of(base) for way in self._sorted(head, base, one)),
             ]
-            found += yield from self._scores.rank(ways, self._weights.drop_queries_below)
+            found += yield from self.rank(ways)
         return found
 
     def _ranked_sets(self, head: Head) -> Steps[list[Base]]:
@@ -443,6 +506,7 @@ class QuerySearch:
         members = self.conditions.scanned(base, WalkLimits().scanned) if condition is None else condition.members
         named = (base.start,) if condition is None else (base.start, condition.mention)
         prior = self._prior(*named) - self._weights.filter_gain * len(filters)
+        prior += 0.0 if condition is None else self._of_shares([condition])
         ways: list[UnscoredQuery] = []
         for by, of_measure in self._measures(members, *named, head=head):
             query = Query(head, base.start.name, (Hop(base.predicate.name),), filters, by)

@@ -22,6 +22,7 @@ from refactx.linking.names import bare_name, unaccented
 from refactx.selection.answer_lines import up_to_object
 from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.mentions import (
+    Mention,
     Mentions,
     MentionSpan,
     classes_among,
@@ -107,8 +108,8 @@ class QueryAnswers:
         [near] = search.meanings([predicate], start)
         narrower = [one._replace(prior=one.prior + near) for one in narrower]
         listed, without = yield from search.likelihoods(whole.line, "")
-        listed += near
-        least = listed if confidence is None else max(listed, without + confidence)
+        listed += near - search.left_out(whole.query)
+        least = listed if confidence is None else max(listed, without + confidence - search.left_out(whole.query))
         found = (yield from search.rank(narrower, listed)) + (yield from search.rank(others, least))[:1]
         found.sort(key=lambda one: -one.score)
         if two:
@@ -199,8 +200,15 @@ class QueryAnswers:
 
     @cached_property
     def mentions(self) -> Mentions:
-        """What the question names."""
-        return find_mentions(self._machine, self.facts, self._question, self.spans)
+        """What the question names, and the places of which its adjectives are."""
+        found = find_mentions(self._machine, self.facts, self._question, self.spans)
+        if not isinstance(self.facts, LinkedFactSet):
+            return found
+        linker, places = self.facts.linker, list[Mention]()
+        for start, stop, place in self._words.places_of(self._question):
+            named = max(linker.namesakes(place), key=linker.count, default=None)
+            places += [] if named is None else [Mention(start, stop, named, self._question[start:stop], 1.0)]
+        return replace(found, entities=[*found.entities, *places]) if places else found
 
     @property
     def spans(self) -> Sequence[MentionSpan]:

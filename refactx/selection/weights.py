@@ -93,6 +93,9 @@ class Weights:
     )
     extended: int = option(3, "pairs of a start and a predicate that get filters", least=1, group=_QUERIES)
     filter_gain: float = option(2.0, "what a filter, or a second step, has to gain", group=_QUERIES)
+    left_out_penalty: float = option(
+        4.0, "from a query for each name, and for a bound, of the question that it leaves out", group=_QUERIES
+    )
     count_of_one_gain: float = option(
         2.0, "what a count has to gain that would be 1, where literals are filters", group=_QUERIES
     )
