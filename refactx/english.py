@@ -25,7 +25,7 @@ as in "And what is his email?". The rules see words, not grammar: where they can
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
@@ -38,6 +38,9 @@ _OF_CLASSES = {"has instance": "{}", "has subclass": "kinds of {}"}
 
 _PLURALS = {"person": "people", "child": "children", "man": "men"}
 _REGULAR = ("german", "human", "ottoman", "roman", "shaman", "talisman")
+
+
+_PAST = {"is": "was", "are": "were", "does": "did", "do": "did", "has": "had", "have": "had"}
 
 
 def _words(text: str) -> frozenset[str]:
@@ -191,6 +194,23 @@ class Relation:
             return f"{does[:1].upper()}{does[1:]} {value}?"
         return f"Is {value} the {name} of {subject}?"
 
+    def at(self, subject: str, year: str) -> str:
+        """Return the question for the objects of a subject in a year.
+
+        >>> Relation(predicate="mayor", things="Person").at("Graz", "1990")
+        'Who was the mayor of Graz in 1990?'
+        """
+        return f"{_in_past(replace(self, many=False).which(subject))[:-1]} in {year}?"
+
+    def since(self, subject: str, value: str) -> str:
+        """Return the question since when a fact holds.
+
+        >>> Relation(predicate="mayor").since("Graz", "Bo"), Relation(predicate="works for").since("Ann", "Acme")
+        ('Since when was Bo the mayor of Graz?', 'Since when did Ann work for Acme?')
+        """
+        asked = _in_past(self.whether(subject, value))
+        return f"Since when {asked[:1].lower()}{asked[1:]}"
+
     def members(self, class_: str, value: str) -> str:
         """Return the question how many of a class have a value: `How many companies are located in Graz?`."""
         return f"How many {plural(_lower(class_))} {_plural_verb(self._name, value)}?"
@@ -230,6 +250,11 @@ class Relation:
         if things:
             return "Who" if things.split()[-1] in _PERSONS else f"Which {things}"
         return "Who" if first in (_OF_PERSONS if self.forwards else ("knows", "loves", "married")) else "What"
+
+
+def _in_past(question: str) -> str:
+    """Return a question in the past tense, by the first word of it that is a verb."""
+    return re.sub(r"\b(is|are|does|do|has|have)\b", lambda verb: _PAST[verb[0].lower()], question, count=1, flags=re.I)
 
 
 def plural(noun: str) -> str:

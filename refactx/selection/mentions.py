@@ -7,7 +7,7 @@ Accents may be left out, except those of letters that the tokenizer cuts into by
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -104,10 +104,17 @@ class _Span:
     text: str
 
 
-def find_mention_spans(machine: Machine, state: InFact, tokens: FoldedTokens, question: str) -> list[MentionSpan]:
+def find_mention_spans(
+    machine: Machine,
+    state: InFact,
+    tokens: FoldedTokens,
+    question: str,
+    is_function: Callable[[str], bool] = lambda word: False,
+) -> list[MentionSpan]:
     """Return the mention spans of a question: names that begin a fact after `state`, the longest of each place in it.
 
-    A name is left out within a longer one. A plural finds the singular too.
+    A name is left out within a longer one, unless that is the same with a word before it that `is_function`. A plural finds
+    the singular too.
     """
     found: dict[tuple[int, int], dict[IdPath, MentionSpan]] = {}
     words = list(_WORD.finditer(question))
@@ -118,12 +125,8 @@ def find_mention_spans(machine: Machine, state: InFact, tokens: FoldedTokens, qu
             found.setdefault((span.start, span.stop), {})[ids] = MentionSpan(span.start, span.stop, ids, end)
     if not question.islower():  # `the rivers` are no `The River`, where capitals tell names
         for start, stop in sorted(found):
-            article = question[start:stop].partition(" ")[0]
-            if (
-                article.islower()
-                and len(article) < len(question[start:stop])
-                and (start + len(article) + 1, stop) in found
-            ):
+            first, _, rest = question[start:stop].partition(" ")
+            if rest and first.islower() and is_function(first) and (start + len(first) + 1, stop) in found:
                 del found[start, stop]
     whole = [
         (start, stop)
@@ -478,7 +481,7 @@ def named_spans(
     The singular in a question names a class that is called by its plural, as tables are, if it names nothing else.
     """
     question, start = question.replace("_", " "), machine.begin(0)
-    spans = find_mention_spans(machine, start, tokens, question)
+    spans = find_mention_spans(machine, start, tokens, question, words.is_function)
     spans = [span for span in spans if not words.is_function(question[span.start : span.stop])]
     plurals = dict[MentionSpan, str]()
     for span in spans:

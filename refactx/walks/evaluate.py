@@ -7,10 +7,10 @@ It is what the same query in SPARQL with DISTINCT gives, as far as limits allow 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import Any
 
-from refactx.fact import Qualifiers
+from refactx.fact import Qualifiers, verbalise
 from refactx.walks.checks import check_hops, check_predicate, check_start, check_statements
 from refactx.walks.filters import CompiledFilter
 from refactx.walks.language import FactSet, Groups, Hop, MemberValue, Query, QueryError, ValueKind
@@ -70,6 +70,12 @@ class Result:
     kind: ValueKind = "entity"
     is_complete: bool = True
     reason: str = ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The facts as they are written, with their qualifiers."""
+        pairs = zip(self.facts, self.qualifiers or repeat(()), strict=False)
+        return tuple(verbalise(*fact, some).strip() for fact, some in pairs)
 
 
 def evaluate_walk(query: Query, facts: FactSet, limits: WalkLimits = DEFAULT_LIMITS) -> Result:

@@ -8,9 +8,11 @@ import pytest
 from support.command import complains, run_refactx
 
 import refactx
+from refactx.ask.teach.lessons import Taught, Teacher, TrainingOptions
 from refactx.ask.teach.made_questions import KINDS, MadeQuestion, make_questions, part_of, rephrased
 from refactx.eval.questions import read_questions
 from refactx.fact import split_fact
+from refactx.models.loading import load_chat_tokenizer
 from refactx.walks.language import read_line
 
 PEOPLE = [("Ann Lee", 34, "Acme"), ("Bo Berg", 51, "Acme"), ("Cy Roe", 28, "Zeta"), ("Di Fox", 45, "Zeta")]
@@ -67,7 +69,7 @@ def answers_by_hand(walk: str, facts: set[tuple[str, str, str]]) -> list[str]:
 def test_answers_are_those_of_the_facts(url: str, made: list[MadeQuestion]) -> None:
     with refactx.open_index(db=url) as index:
         facts = {(fact.subject, fact.predicate, fact.object) for fact in index.all_facts()}
-    assert {one.kind for one in made} == set(KINDS)
+    assert {one.kind for one in made} == set(KINDS) - {"at", "since"}
     for one in made:
         assert set(one.facts) <= {f"<{s}> <{p}> <{o}>" for s, p, o in facts}
         if one.kind == "unanswerable":
@@ -91,6 +93,33 @@ def test_answers_are_those_of_the_facts(url: str, made: list[MadeQuestion]) -> N
 )
 def test_they_are_phrased_as_people_ask(made: list[MadeQuestion], kind: str, question: str, answers: set[str]) -> None:
     assert [(one.kind, set(one.answers)) for one in made if one.question == question] == [(kind, answers)]
+
+
+def test_statements_are_asked_for_with_their_times(module_url: str, smollm2_folder: Path, tmp_path: Path) -> None:
+    held = {"Ann Lee": ("1986", "1990"), "Bo Berg": ("1990", "1994"), "Cy Roe": ("1994", "2001")}
+    facts = {name: f"<Graz> <mayor> <{name}> <start time> <{a}> <end time> <{b}>" for name, (a, b) in held.items()}
+    file = tmp_path / "mayors.txt"
+    file.write_text("".join(f"<Graz> <mayor> <{name}> .\n{fact} .\n" for name, fact in facts.items()))
+    done = run_refactx("ingest", file, "--tokenizer", smollm2_folder, "--db", module_url, "--index", "mayors")
+    assert done.returncode == 0, done.stderr
+    with refactx.open_index("mayors", db=module_url) as index:
+        made = list(make_questions(index, 40, kinds=["at", "since"]))
+        asked = {one.question: one for one in made}
+        for name, (start, _) in held.items():
+            since = asked[f"Since when was {name} the mayor of Graz?"]
+            assert (since.answers, since.facts) == ((start,), (facts[name],))
+            at = asked[f"Who was the mayor of Graz in {start}?"]
+            assert set(at.answers) == {one for one, (a, b) in held.items() if a <= start <= b}
+            assert set(at.facts) == {facts[one] for one in at.answers}
+        tokenizer = load_chat_tokenizer(str(smollm2_folder))
+        options = TrainingOptions(max_length=4000)
+        teacher = Teacher(index, refactx.load_prompt("taught"), tokenizer, end=tokenizer.eos_token_id, options=options)
+        for one in made:
+            known = Taught(line=1, question=one.question, answers=one.answers, facts=one.facts, walk=one.walk)
+            text = index.tokenizer.decode(teacher.lesson(known).ids)
+            assert text.endswith(
+                "".join(f"Fact: {fact} .\n" for fact in one.facts) + f"Answer: {'; '.join(one.answers)}"
+            )
 
 
 def test_parts_keep_subjects_and_predicates_aside(made: list[MadeQuestion]) -> None:

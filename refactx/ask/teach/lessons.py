@@ -219,7 +219,7 @@ class Teacher:
             answered = try_answer(query, self._facts)
             if answered is None:
                 raise _LeftOutError(NOT_THERE)
-            proof = tuple(f"<{s}> <{p}> <{o}>" for s, p, o in answered.result.facts)
+            proof = answered.result.texts
             if self._writes_queries and (not is_list or len(facts or proof) > many):
                 return (facts or proof)[: int(is_list)], answered, answered.answer
             facts, answer = facts or proof, answered.answer

@@ -12,10 +12,12 @@ about it:
 | ask | `ask <Alaska> <capital> <Juneau>`, or of an object of others | Is Juneau the capital of Alaska? |
 | superlative | `most <river> <has instance> by <length>` | Which river has the highest length? |
 | comparison | `ask <Alaska> <population> over <700000>` | Is the population of Alaska more than 700000? |
+| at | `list <Graz> <mayor> at <1990>` | Who was the mayor of Graz in 1990? |
+| since | `list <Graz> <mayor> being <Bo> its <start time>` | Since when was Bo the mayor of Graz? |
 | unanswerable | none: others of its class have facts with the predicate | What is the currency of Juneau? |
 
-Gold answers are the answers of the walk, so nobody has to check them; how well a question reads depends on how the
-predicates of a graph are called.
+Questions of the kinds `at` and `since` are asked of indexes with statements. Gold answers are the answers of the walk, so
+nobody has to check them; how well a question reads depends on how the predicates of a graph are called.
 """
 
 import random
@@ -32,15 +34,24 @@ from refactx.ask.prompt import Example, Prompt
 from refactx.engines.engine import LanguageModel
 from refactx.english import HAS_INSTANCE, INSTANCE_OF, OF_ROWS, Relation
 from refactx.errors import InputError
-from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, split_fact
+from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, QUALIFIER_NAMES, split_fact
 from refactx.index.index import Index
 from refactx.linking.names import bare_name
 from refactx.walks import TreeFacts
 from refactx.walks.answered import AnsweredQuery, answer_query
-from refactx.walks.language import Hop, MemberValue, Predicate, Query, QueryError, WalkFilter, write_line
+from refactx.walks.language import (
+    Hop,
+    MemberValue,
+    Predicate,
+    Query,
+    QueryError,
+    StatementFilter,
+    WalkFilter,
+    write_line,
+)
 from refactx.walks.values import parse_quantity
 
-KINDS = ("single", "multi", "count", "ask", "superlative", "comparison", "unanswerable")
+KINDS = ("single", "multi", "count", "ask", "superlative", "comparison", "at", "since", "unanswerable")
 MOST_ANSWERS = 12
 """Questions with more answers are asked for their number alone."""
 DRAWN = 12
@@ -192,7 +203,7 @@ class _Draft:
             answers=answers,
             walk="" if answered is None else answered.line,
             sparql=None if answered is None else answered.sparql,
-            facts=() if answered is None else tuple(f"<{s}> <{p}> <{o}>" for s, p, o in answered.result.facts),
+            facts=() if answered is None else answered.result.texts,
             subject=self.subject,
             predicates=self.predicates,
             part=part_of(self.subject, self.predicates, aside),
@@ -214,6 +225,8 @@ class _Maker:
             "ask": self._ask,
             "superlative": self._superlative,
             "comparison": self._comparison,
+            "at": self._at,
+            "since": self._since,
             "unanswerable": self._unanswerable,
         }
 
@@ -341,6 +354,37 @@ class _Maker:
         which = (WalkFilter((Hop(relation.predicate),), "over", limit),)
         question = relation.over(plain_name(subject), limit)
         return self._draft("comparison", question, Query("ask", subject, which=which), relation.predicate)
+
+    def _at(self, subject: str, relation: Relation, known: Predicate, value: str) -> _Draft | None:
+        """Return a question for the objects of statements that hold in a year, where others do not."""
+        years = sorted({time[:4] for _, _, time in self._begun(subject, relation, known) if time[:4].isdecimal()})
+        if len(years) < 2:
+            return None
+        year = self._chance.choice(years)
+        query = Query("list", subject, (Hop(relation.predicate, where=(StatementFilter("at", (year,)),)),))
+        return self._draft("at", relation.at(plain_name(subject), year), query, relation.predicate)
+
+    def _since(self, subject: str, relation: Relation, known: Predicate, value: str) -> _Draft | None:
+        """Return a question since when a fact holds."""
+        begun = [one for one in self._begun(subject, relation, known) if is_shown(plain_name(one[0]))]
+        if not begun:
+            return None
+        object_, qualifier, _ = self._chance.choice(begun)
+        question = relation.since(plain_name(subject), plain_name(object_))
+        hop = Hop(relation.predicate, where=(StatementFilter("being", (object_,)),), its=qualifier)
+        return self._draft("since", question, Query("list", subject, (hop,)), relation.predicate)
+
+    def _begun(self, subject: str, relation: Relation, known: Predicate) -> list[tuple[str, str, str]]:
+        """Return the objects of a subject's statements, the qualifiers that say since when these hold, and the times."""
+        if not self._facts.has_statements or known.inverse or known.kind in ("time", "quantity", "coordinates"):
+            return []
+        found = islice(self._facts.statements([subject], relation.predicate), MOST_ANSWERS)
+        return [
+            (object_, name, time)
+            for _, object_, qualifiers in found
+            for name, time in qualifiers
+            if name in QUALIFIER_NAMES["starts"]
+        ]
 
     def _unanswerable(self, subject: str, relation: Relation, known: Predicate, value: str) -> _Draft | None:
         """Return a question about another member of the subject's class, which has no fact with the predicate."""
