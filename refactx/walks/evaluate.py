@@ -27,9 +27,9 @@ from refactx.walks.measures import (
 from refactx.walks.sets import (
     LITERALS,
     Budget,
-    Edge,
     Members,
     Proof,
+    StatementEdge,
     Trail,
     Triple,
     WalkLimits,
@@ -90,7 +90,7 @@ _Ways = Mapping[str, Sequence[Trail | None]]
 """The ways of members that match."""
 
 
-class _Set:
+class _QuerySet:
     """The set of a query without its filters. `values`: those of its members that are asked for: if qualifiers are among them,
     the members are those of all statements of the last hop, of whatever rank."""
 
@@ -116,9 +116,9 @@ class _Set:
         return found
 
     @cached_property
-    def edges(self) -> Mapping[str, Sequence[Edge]]:
+    def edges(self) -> Mapping[str, Sequence[StatementEdge]]:
         """The statements of the last hop, by the member to which they lead."""
-        found = dict[str, list[Edge]]()
+        found = dict[str, list[StatementEdge]]()
         for _, edge in self._steps:
             found.setdefault(edge.member, []).append(edge)
         return found
@@ -128,7 +128,7 @@ class _Set:
         return read_base(self._walks, self._starts, self._hops[:-1], ())
 
     @property
-    def _steps(self) -> Iterator[tuple[str, Edge]]:
+    def _steps(self) -> Iterator[tuple[str, StatementEdge]]:
         edges = self._walks.edges(list(self._subjects), self._hops[-1])
         return ((subject, edge) for subject in self._subjects for edge in edges[subject])
 
@@ -141,7 +141,7 @@ class _Evaluation:
         self._query, self._budget = query, Budget(limits)
         self._walks = Walks(facts, self._budget)
         self._starts = (query.start, *query.also)
-        self._set = _Set(self._walks, self._starts, query.hops, query.which, (query.by, *query.show))
+        self._set = _QuerySet(self._walks, self._starts, query.hops, query.which, (query.by, *query.show))
         others = [] if query.minus is None else [query.minus.start]
         for start in (*self._starts, *others, *(one.value for one in query.which if one.than)):
             check_start(facts, start)
@@ -255,7 +255,7 @@ class _Evaluation:
     def _difference(self, minus: Walk) -> Result:
         by, values, proof = self._query.by, list[list[str]](), list[Proof]()
         for start, hops in ((self._query.start, self._query.hops), (minus.start, minus.hops)):
-            side = _Set(self._walks, (start,), hops, (), (by,))
+            side = _QuerySet(self._walks, (start,), hops, (), (by,))
             members = list(side.members)
             if not members:
                 check_hops(self._walks, hops, [start], must_have=True)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from refactx.walks.checks import check_predicate, check_qualifier
 from refactx.walks.language import DURATION, Groups, Hop, MemberValue, QueryError, ValueKind
-from refactx.walks.sets import Edge, Proof, Walks
+from refactx.walks.sets import Proof, StatementEdge, Walks
 from refactx.walks.values import (
     Comparison,
     amount_in,
@@ -22,7 +22,7 @@ from refactx.walks.values import (
     written_number,
 )
 
-Edges = Mapping[str, Sequence[Edge]]
+Edges = Mapping[str, Sequence[StatementEdge]]
 """Members with the statements by which they were reached."""
 
 
@@ -202,14 +202,16 @@ def bounded(groups: Mapping[str, Decimal], per: Groups, unit: str) -> list[tuple
     return found[: per.limit or None]
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row of a table: the place of its member, and the values in each column."""
 
     place: int
     cells: tuple[tuple[str, ...], ...]
 
 
-def table(members: Sequence[str], columns: Sequence[Measure], edges: Edges | None) -> tuple[list[Row], list[Proof]]:
+def table(
+    members: Sequence[str], columns: Sequence[Measure], edges: Edges | None
+) -> tuple[list[TableRow], list[Proof]]:
     """Return the rows of a table of members, and the facts that prove them: a row for each member, or for each of its
     statements (`edges`). Raises QueryError for a column that the index does not have."""
     proof, found = list[Proof](), list[dict[str, dict[str, None]]]()
@@ -221,9 +223,9 @@ def table(members: Sequence[str], columns: Sequence[Measure], edges: Edges | Non
         if members and not cells:
             column.check(members, must_have=False)
         found.append(cells)
-    rows = list[Row]()
+    rows = list[TableRow]()
     for place, member in enumerate(members):
-        statements: Sequence[Edge | None] = [None] if edges is None else edges.get(member, ())
+        statements: Sequence[StatementEdge | None] = [None] if edges is None else edges.get(member, ())
         for edge in statements:
             row = (
                 column.walks.names.values(edge.statement, column.by.predicate)
@@ -231,5 +233,5 @@ def table(members: Sequence[str], columns: Sequence[Measure], edges: Edges | Non
                 else cells.get(member, ())
                 for column, cells in zip(columns, found, strict=True)
             )
-            rows.append(Row(place, tuple(map(tuple, row))))
+            rows.append(TableRow(place, tuple(map(tuple, row))))
     return rows, proof

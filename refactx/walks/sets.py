@@ -116,7 +116,7 @@ def facts_of(trail: Trail | None) -> Iterator[Proof]:
         trail = trail.rest
 
 
-class Edge(NamedTuple):
+class StatementEdge(NamedTuple):
     """A member to which a statement leads, and the proof of it."""
 
     member: str
@@ -135,7 +135,7 @@ class Walks:
     def __init__(self, facts: FactSet, budget: Budget) -> None:
         self.facts, self.budget = facts, budget
         self._objects: dict[str, dict[str, list[str]]] = {}
-        self._edges: dict[Hop, dict[str, list[Edge]]] = {}
+        self._edges: dict[Hop, dict[str, list[StatementEdge]]] = {}
         self.qualifiers: dict[str, dict[str, None]] = {}
         self._hub_facts: dict[tuple[str, str], dict[str, Triple]] = {}
 
@@ -246,7 +246,7 @@ class Walks:
             known[subject].append(member)
         return known
 
-    def edges(self, subjects: Sequence[str], hop: Hop) -> Mapping[str, Sequence[Edge]]:
+    def edges(self, subjects: Sequence[str], hop: Hop) -> Mapping[str, Sequence[StatementEdge]]:
         """Return where the statements of each subject lead by which a hop is made, as far as the budget lasts. Those that
         read a property backwards are of the facts that lead to the subject."""
         known = self._edges.setdefault(hop, {})
@@ -265,7 +265,7 @@ class Walks:
                 back = bool(forwards and one.qualifiers)
                 fact = (one.object, forwards or "", subject) if back else self.fact(subject, hop.predicate, one.object)
                 for member in [one.object] if hop.its is None else self.names.values(one, hop.its):
-                    known[subject].append(Edge(member, one, (fact, one.qualifiers)))
+                    known[subject].append(StatementEdge(member, one, (fact, one.qualifiers)))
         return known
 
     def leads(self, subjects: Sequence[str], hop: Hop) -> Mapping[str, Sequence[str]]:

@@ -8,6 +8,7 @@ The rows are those that the walk means on the claims that the index was built of
 * a predicate that has facts of other properties too, read backwards (P1696), is all of them: `(wdt:P40|^wdt:P22|^wdt:P25)`
   for `child`;
 * facts of hubs are asked for as all others are;
+* a statement that has neither the best rank nor qualifiers is no fact;
 * the time of a statement is a day, however precise it is; `now` is said of preferred statements, or else of those without an
   end, where facts tell the rank by what others of the subject and predicate have.
 

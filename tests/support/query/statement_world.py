@@ -110,6 +110,8 @@ class World:
             one, id_ = NamedNode(PREFIXES["wd"] + self.ids[subject]), self.ids[predicate]
             statement = BlankNode(f"s{number}")
             is_best = (subject, predicate, value) not in self.lesser
+            if not (is_best or qualifiers):  # no fact says so
+                continue
             rank = "PreferredRank" if is_best and (subject, predicate) in preferred else "NormalRank"
             parts: list[tuple[Any, str, Any]] = [
                 (one, f"p:{id_}", statement),
@@ -303,8 +305,10 @@ def _compared(world: World, query: Query, found: Result, rows: Any) -> str:
             Query(query.head, query.start, query.hops, query.which, query.by, 999, query.also), world.facts
         )
         values = dict(zip(every.values, every.sorted_by, strict=True))
-        mine, rows = [values[one] for one in found.values], [values[row[0]] for row in rows]
-        mine, rows = ([Decimal(one) if "-" not in one[1:] else one for one in some] for some in (mine, rows))
+        mine, rows = [values[one] for one in found.values], [values.get(row[0], row[0]) for row in rows]
+        mine, rows = (
+            [Decimal(one) if one[-1].isdigit() and "-" not in one[1:] else one for one in some] for some in (mine, rows)
+        )
     elif query.show:
         cells = (
             product([value], *(cell or ("",) for cell in row))
@@ -316,6 +320,10 @@ def _compared(world: World, query: Query, found: Result, rows: Any) -> str:
         if query.hops[-1].predicate == "population" and query.hops[-1].its is None:
             mine, rows = ({Decimal(one) for one in some} for some in (mine, rows))
     return ("same" if mine else "empty") if mine == rows else f"{mine} {rows}"
+
+
+def _number(text: str) -> Decimal | str:
+    return Decimal(text) if text[-1].isdigit() and "-" not in text[1:] else text
 
 
 def _numbers(pairs: Any) -> dict[str, Decimal]:
