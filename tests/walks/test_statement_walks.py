@@ -1,6 +1,7 @@
 """Walks over statements, groups and tables have the answers of their SPARQL, and say what they cannot answer."""
 
 import pytest
+from support.query.lines import is_written, line_of, machine_of
 from support.query.statement_world import StatementIndex, differences
 from support.query.twin import SetFacts
 
@@ -17,7 +18,7 @@ def test_random_walks_have_the_answers_of_their_sparql() -> None:
 
 START, END, POINT, ORDINAL = "start time", "end time", "point in time", "series ordinal"
 SPRINGFIELD = "Springfield"
-FACTS = StatementIndex(
+INDEX = StatementIndex(
     [
         (SPRINGFIELD, "mayor", "Ann", ((START, "1990"), (END, "1994"), (ORDINAL, "16"))),
         (SPRINGFIELD, "mayor", "Bob", ((START, "1994"), (END, "1998-05"))),
@@ -35,7 +36,8 @@ FACTS = StatementIndex(
         ("Film", "born", "1990", ()),
     ],
     frozenset((SPRINGFIELD, "mayor", name) for name in ("Ann", "Bob", "Cay")),
-).facts
+)
+FACTS = INDEX.facts
 
 
 def answer(line: str, limits: WalkLimits | None = None) -> Result:
@@ -144,3 +146,31 @@ def test_an_index_without_statements_has_no_qualifiers() -> None:
     with pytest.raises(QueryError, match="the statements of <p> have no qualifiers in this index"):
         evaluate_walk(read_line("list <A> <p> at <1990>"), facts)
     assert evaluate_walk(read_line("list <A> <p> now"), facts).values == ("B",)
+
+
+def test_a_model_may_write_walks_over_statements() -> None:
+    machine = machine_of(INDEX, FACTS)
+    for line in (
+        "list <Springfield> <mayor> at <1992-05> .",
+        "list <Springfield> <mayor> being <Dan> its <start time> .",
+        "count <Ann> <award> with <for work> <Film> .",
+        "list <Springfield> <mayor> latest <boss> .",
+        "list <Springfield> <mayor> .",
+    ):
+        assert is_written(machine, line), line
+    for line in (
+        "list <Springfield> <mayor> its <for work> .",  # no such qualifier
+        "list <Ann> <boss> at <1990> .",  # no statements
+        "list <Springfield> <mayor> at <Ann> .",
+        "most <Springfield> <mayor> now by <height> .",  # sorted sets are made by plain facts
+    ):
+        assert not is_written(machine, line), line
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_line_that_a_model_may_write_is_answered_or_refused(seed: int) -> None:
+    line = line_of(machine_of(INDEX, FACTS), seed)
+    try:
+        evaluate_walk(read_line(line), FACTS)
+    except QueryError as error:
+        assert "cannot be" in str(error) or "has the predicate" in str(error) or "no order" in str(error), line

@@ -85,7 +85,9 @@ class World:
         lesser = set[tuple[str, str, str]]()
         for pair in {fact[:2] for fact in every if fact[1] in STATED and self.chance.random() < 0.4}:
             objects = sorted({fact[2] for fact in every if fact[:2] == pair})
-            lesser |= {(*pair, one) for one in self.chance.sample(objects, len(objects) - 1)}  # one is preferred
+            others = {(*pair, one) for one in self.chance.sample(objects, len(objects) - 1)}  # one is preferred
+            if any(claim[3] for claim in self.claims if claim[:3] in others):  # what else would tell the rank
+                lesser |= others
         self.lesser = frozenset(lesser)
         self.facts = StatementIndex(self.claims, self.lesser).facts
         self.ids = self.facts.ids([*NAMES, *PROPERTIES])
