@@ -220,14 +220,16 @@ class _Evaluation:
         measure = self._set.measure(self._query.by) if self._query.by else None
         if measure is not None and self._query.head in ("most", "least"):
             return self._best_of_groups(ways, groups, per, measure)
-        numbers, unit = group_numbers(groups, measure, average=self._query.head == "average")
+        numbers, unit, values = group_numbers(groups, measure, average=self._query.head == "average")
         rows = bounded(numbers, per, unit)
         self._need_all()
         self._kind = self._kind_after(per.hops, self._kind)
         shown = {group: groups[group] for group, _ in rows}
         members = ((name, ways[name]) for names in shown.values() for name in names)
         return self._done(
-            proof=chain(self._group_facts(shown, per), (fact for one in members for fact in self._facts_of(one))),
+            proof=chain(
+                self._group_facts(shown, per), values, (fact for one in members for fact in self._facts_of(one))
+            ),
             values=tuple(shown),
             sorted_by=tuple(written_number(number, unit) for _, number in rows),
         )

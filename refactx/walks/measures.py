@@ -171,11 +171,11 @@ def grouped(walks: Walks, members: Sequence[str], hops: Sequence[Hop]) -> dict[s
 
 def group_numbers(
     groups: Mapping[str, Sequence[str]], measure: Measure | None, *, average: bool
-) -> tuple[dict[str, Decimal], str]:
-    """Return the number of each group, without those that have none, and their unit: how many members it has, or the sum or
-    average of their values. Raises QueryError as `Measure.numbers` does."""
+) -> tuple[dict[str, Decimal], str, list[Proof]]:
+    """Return the number of each group, without those that have none, their unit, and facts with the values: how many members
+    it has, or the sum or average of their values. Raises QueryError as `Measure.numbers` does."""
     if measure is None:
-        return {group: Decimal(len(some)) for group, some in groups.items()}, ""
+        return {group: Decimal(len(some)) for group, some in groups.items()}, "", []
     found, unit = measure.numbers(list(dict.fromkeys(name for some in groups.values() for name in some)))
     of_member = dict[str, list[Decimal]]()
     for number, one in found:
@@ -185,7 +185,7 @@ def group_numbers(
         every = [number for name in some for number in of_member.get(name, ())]
         if every:
             numbers[group] = sum(every, Decimal(0)) / (len(every) if average else 1)
-    return numbers, unit
+    return numbers, unit, [one.proof for _, one in found if one.proof]
 
 
 def bounded(groups: Mapping[str, Decimal], per: Groups, unit: str) -> list[tuple[str, Decimal]]:
@@ -230,7 +230,7 @@ def table(
             row = (
                 column.walks.names.values(edge.statement, column.by.predicate)
                 if edge is not None and column.by.its
-                else cells.get(member, ())
+                else cells.get(member, ("0",) if column.by.counted else ())
                 for column, cells in zip(columns, found, strict=True)
             )
             rows.append(TableRow(place, tuple(map(tuple, row))))

@@ -96,7 +96,10 @@ def test_groups_are_counted_bounded_and_sorted() -> None:
         ("boss",),
         ((("Dan",),),),
     )
-    assert answer("sum <Ann> or <Bob> by <height> per <boss>").sorted_by == ("350 centimetre",)
+    total = answer("sum <Ann> or <Bob> by <height> per <boss>")
+    assert total.sorted_by == ("350 centimetre",)
+    assert ("Bob", "height", "1.8 metre") in total.facts
+    assert answer("list <Ann> or <Bob> show count <award>").cells == ((("2",),), (("0",),))
 
 
 def test_a_table_has_a_row_for_each_statement_with_its_proof() -> None:
