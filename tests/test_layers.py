@@ -75,6 +75,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "psycopg": ("refactx.postgres", "refactx.share"),
     "psycopg_pool": ("refactx.postgres",),
     "duckdb": ("refactx.ingest.work",),
+    "pint": ("refactx.walks.units",),
     "pyspark": ("refactx.ingest.cluster",),
     "llama_cpp": ("refactx.engines.llamacpp",),
     "lark": ("refactx.sparql.syntax.parser",),
@@ -97,6 +98,7 @@ REASONS = {
     "refactx.ingest.parsers.graphml": "nodes and edges, which are no rows of a table",
     "refactx.ingest.parsers.table_names": "what names rows, if no option says it, apart from their keys",
     "refactx.linking.spellings": "the walk of the tree along folded letters, which knows no facts",
+    "refactx.walks.units": "a library of its own, which takes a second to load",
     "refactx.postgres.embedded.watchdog": "a process of its own, which starts in milliseconds",
 }
 LINES_OF_A_FACE = 48
@@ -109,7 +111,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "linking": 632,  # a part of a name; names in the other number; notes name the other entities of a name; ids
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
-    "walks": 3300,  # plain facts are counted beside statements; the statements of a subject; amounts with units
+    "walks": 4800,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
     "selection": 4400,  # the choice among statements; parts of names, kinds of things, what a superlative compares
     "ask": 5830,  # qualifiers of facts; words and answers by language; thoughts, which were in selection; an index has a ranker
     "ingest": 16400,  # statements of Wikidata in JSON and RDF; columns and edges that are qualifiers; members of classes

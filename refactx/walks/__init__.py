@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 from refactx.lazy import lazy_exports
 from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.evaluate import Result, evaluate_walk
-from refactx.walks.language import Hop, MemberValue, Query, QueryError, WalkFilter, read_line, write_line
+from refactx.walks.language import (
+    Groups,
+    Hop,
+    MemberValue,
+    Query,
+    QueryError,
+    StatementFilter,
+    Walk,
+    WalkFilter,
+    read_line,
+    write_line,
+)
 from refactx.walks.resolve import resolve
 from refactx.walks.sets import WalkLimits
 from refactx.walks.sparql_text import to_sparql
@@ -18,8 +29,8 @@ if TYPE_CHECKING:
     from refactx.walks.decoding import QueryGrammar
     from refactx.walks.facts import TreeFacts
 
-__all__ = ["AnsweredQuery", "Hop", "MemberValue", "Query", "QueryError", "QueryGrammar", "Result", "WalkLimits"]
+__all__ = ["AnsweredQuery", "Hop", "Query", "QueryError", "QueryGrammar", "Result", "WalkLimits"]
 __all__ += ["TreeFacts", "WalkFilter", "answer_query", "evaluate_walk", "read_line", "resolve", "to_sparql"]
-__all__ += ["write_line"]
+__all__ += ["Groups", "MemberValue", "StatementFilter", "Walk", "write_line"]
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(__name__, {"decoding": "QueryGrammar", "facts": "TreeFacts"})

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from refactx.walks.checks import check_predicate, check_qualifier
 from refactx.walks.language import DURATION, Groups, Hop, MemberValue, QueryError, ValueKind
-from refactx.walks.sets import Edge, Proof, Walks
+from refactx.walks.sets import Proof, StatementEdge, Walks
 from refactx.walks.values import (
     Comparison,
     amount_in,
@@ -22,7 +22,7 @@ from refactx.walks.values import (
     written_number,
 )
 
-Edges = Mapping[str, Sequence[Edge]]
+Edges = Mapping[str, Sequence[StatementEdge]]
 """Members with the statements by which they were reached."""
 
 
@@ -47,9 +47,9 @@ class Measure:
     @property
     def kind(self) -> ValueKind:
         """The kind of its values."""
-        if self.by.counted or self.by.predicate == DURATION:
-            return "quantity"
-        return self.walks.kind(self.by.predicate)
+        if self.by.its:
+            return self.walks.kind_of_qualifier(self.by.predicate)
+        return "quantity" if self.by.counted else self.walks.kind(self.by.predicate)
 
     @property
     def title(self) -> str:
@@ -78,12 +78,13 @@ class Measure:
         pairs = walks.pairs(members, by.predicate)
         return [Measured(member, value, ((member, by.predicate, value), ())) for member, value in pairs]
 
-    def check(self, members: Sequence[str]) -> None:
-        """Raise QueryError, with names that are near, if none of some members has a value."""
+    def check(self, members: Sequence[str], *, must_have: bool = True) -> None:
+        """Raise QueryError, with names that are near, if none of some members has a value. `must_have`: also if the index has
+        such a predicate."""
         if not self.by.its:
-            check_predicate(self.walks, self.by.predicate, members, must_have=True)
+            check_predicate(self.walks, self.by.predicate, members, must_have=must_have)
         elif self.last is not None and self.by.predicate != DURATION:
-            check_qualifier(self.walks, self.last.predicate, self.by.predicate, must_have=True)
+            check_qualifier(self.walks, self.last.predicate, self.by.predicate, must_have=must_have)
 
     def keys(self, found: Sequence[Measured]) -> tuple[list[tuple[Any, Measured]], str]:
         """Return values with what they compare by, all numbers or all times, and the unit of these numbers.
@@ -170,11 +171,11 @@ def grouped(walks: Walks, members: Sequence[str], hops: Sequence[Hop]) -> dict[s
 
 def group_numbers(
     groups: Mapping[str, Sequence[str]], measure: Measure | None, *, average: bool
-) -> tuple[dict[str, Decimal], str]:
-    """Return the number of each group, without those that have none, and their unit: how many members it has, or the sum or
-    average of their values. Raises QueryError as `Measure.numbers` does."""
+) -> tuple[dict[str, Decimal], str, list[Proof]]:
+    """Return the number of each group, without those that have none, their unit, and facts with the values: how many members
+    it has, or the sum or average of their values. Raises QueryError as `Measure.numbers` does."""
     if measure is None:
-        return {group: Decimal(len(some)) for group, some in groups.items()}, ""
+        return {group: Decimal(len(some)) for group, some in groups.items()}, "", []
     found, unit = measure.numbers(list(dict.fromkeys(name for some in groups.values() for name in some)))
     of_member = dict[str, list[Decimal]]()
     for number, one in found:
@@ -184,7 +185,7 @@ def group_numbers(
         every = [number for name in some for number in of_member.get(name, ())]
         if every:
             numbers[group] = sum(every, Decimal(0)) / (len(every) if average else 1)
-    return numbers, unit
+    return numbers, unit, [one.proof for _, one in found if one.proof]
 
 
 def bounded(groups: Mapping[str, Decimal], per: Groups, unit: str) -> list[tuple[str, Decimal]]:
@@ -201,16 +202,18 @@ def bounded(groups: Mapping[str, Decimal], per: Groups, unit: str) -> list[tuple
     return found[: per.limit or None]
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A row of a table: the place of its member, and the values in each column."""
 
     place: int
     cells: tuple[tuple[str, ...], ...]
 
 
-def table(members: Sequence[str], columns: Sequence[Measure], edges: Edges | None) -> tuple[list[Row], list[Proof]]:
+def table(
+    members: Sequence[str], columns: Sequence[Measure], edges: Edges | None
+) -> tuple[list[TableRow], list[Proof]]:
     """Return the rows of a table of members, and the facts that prove them: a row for each member, or for each of its
-    statements (`edges`). Raises QueryError for a column that no member has."""
+    statements (`edges`). Raises QueryError for a column that the index does not have."""
     proof, found = list[Proof](), list[dict[str, dict[str, None]]]()
     for column in columns:
         cells = dict[str, dict[str, None]]()
@@ -218,17 +221,17 @@ def table(members: Sequence[str], columns: Sequence[Measure], edges: Edges | Non
             cells.setdefault(one.member, {})[one.value] = None
             proof += [one.proof] if one.proof else []
         if members and not cells:
-            column.check(members)
+            column.check(members, must_have=False)
         found.append(cells)
-    rows = list[Row]()
+    rows = list[TableRow]()
     for place, member in enumerate(members):
-        statements: Sequence[Edge | None] = [None] if edges is None else edges.get(member, ())
+        statements: Sequence[StatementEdge | None] = [None] if edges is None else edges.get(member, ())
         for edge in statements:
             row = (
                 column.walks.names.values(edge.statement, column.by.predicate)
                 if edge is not None and column.by.its
-                else cells.get(member, ())
+                else cells.get(member, ("0",) if column.by.counted else ())
                 for column, cells in zip(columns, found, strict=True)
             )
-            rows.append(Row(place, tuple(map(tuple, row))))
+            rows.append(TableRow(place, tuple(map(tuple, row))))
     return rows, proof

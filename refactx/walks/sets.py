@@ -116,7 +116,7 @@ def facts_of(trail: Trail | None) -> Iterator[Proof]:
         trail = trail.rest
 
 
-class Edge(NamedTuple):
+class StatementEdge(NamedTuple):
     """A member to which a statement leads, and the proof of it."""
 
     member: str
@@ -135,7 +135,7 @@ class Walks:
     def __init__(self, facts: FactSet, budget: Budget) -> None:
         self.facts, self.budget = facts, budget
         self._objects: dict[str, dict[str, list[str]]] = {}
-        self._edges: dict[Hop, dict[str, list[Edge]]] = {}
+        self._edges: dict[Hop, dict[str, list[StatementEdge]]] = {}
         self.qualifiers: dict[str, dict[str, None]] = {}
         self._hub_facts: dict[tuple[str, str], dict[str, Triple]] = {}
 
@@ -151,7 +151,12 @@ class Walks:
 
     def kind_after(self, hop: Hop) -> ValueKind:
         """Return the kind of what a hop leads to."""
-        return "quantity" if hop.its == DURATION else self.kind(hop.predicate if hop.its is None else hop.its)
+        return self.kind(hop.predicate) if hop.its is None else self.kind_of_qualifier(hop.its)
+
+    def kind_of_qualifier(self, name: str) -> ValueKind:
+        """Return the kind of a qualifier's values: tables do not say that of `start`."""
+        kind = "quantity" if name == DURATION else self.kind(name)
+        return "time" if name in self.names.all and kind not in ("quantity", "entity") else kind
 
     def is_known(self, predicate: str) -> bool:
         """Return whether the index names a predicate so. (An index of ready-made facts names none.)"""
@@ -241,7 +246,7 @@ class Walks:
             known[subject].append(member)
         return known
 
-    def edges(self, subjects: Sequence[str], hop: Hop) -> Mapping[str, Sequence[Edge]]:
+    def edges(self, subjects: Sequence[str], hop: Hop) -> Mapping[str, Sequence[StatementEdge]]:
         """Return where the statements of each subject lead by which a hop is made, as far as the budget lasts. Those that
         read a property backwards are of the facts that lead to the subject."""
         known = self._edges.setdefault(hop, {})
@@ -256,11 +261,11 @@ class Walks:
             self.budget.spend(len(found))
             names = self.qualifiers.setdefault(hop.predicate, {})
             names.update(dict.fromkeys(name for one in found for name, _ in one.qualifiers))
-            for one in admitted(found, hop.where, self.names, self.kind):
+            for one in admitted(found, hop.where, self.names, self.kind_of_qualifier):
                 back = bool(forwards and one.qualifiers)
                 fact = (one.object, forwards or "", subject) if back else self.fact(subject, hop.predicate, one.object)
                 for member in [one.object] if hop.its is None else self.names.values(one, hop.its):
-                    known[subject].append(Edge(member, one, (fact, one.qualifiers)))
+                    known[subject].append(StatementEdge(member, one, (fact, one.qualifiers)))
         return known
 
     def leads(self, subjects: Sequence[str], hop: Hop) -> Mapping[str, Sequence[str]]:

@@ -36,7 +36,7 @@ def converted(number: Decimal, unit: str, to: str) -> Decimal | None:
 
 
 @cache
-def _registry() -> "UnitRegistry":
+def _registry() -> "UnitRegistry[Decimal]":
     from pint import UnitRegistry
 
     return UnitRegistry(non_int_type=Decimal, cache_folder=None)

@@ -5,7 +5,8 @@ have two readings: in `ask <Ann> <spouse>`, the predicate is a hop to the set, o
 units that may follow a line are those of all its readings, and a unit leads to the readings that have it.
 
 Each reading is one that `refactx.walks.language` has too, with limits: at most two hops to the set and two in a filter, three
-filters, and no filters of text (`starts with`, `contains`).
+filters, and no filters of text (`starts with`, `contains`). A hop to the set may have one condition on its statements (not
+`between`), and may lead to a qualifier; sums, groups, columns and differences are not written.
 
 A *literal* is ` <`, a quantity or a time as facts write it, and `>`. It need not be one of the index, since `over <30>`
 compares with any number. Its tokens are not those of a tokenizer's own encoding alone: any tokens that write it will do.
@@ -37,10 +38,12 @@ from refactx.walks.language import (
     Operator,
     Predicate,
     QueryError,
+    StatementFilter,
+    StatementWord,
     ValueKind,
     WalkFilter,
 )
-from refactx.walks.sets import LITERALS, Budget, WalkLimits, Walks
+from refactx.walks.sets import LITERALS, Budget, StatementEdge, WalkLimits, Walks
 from refactx.walks.values import Ordered, order_of, parse_quantity, parse_time, sort_key
 
 Value = TypeVar("Value")
@@ -64,6 +67,9 @@ PROBED = 2
 END = TERMINATOR.strip()
 HEADS: tuple[Head, ...] = ("list", "count", "ask", "most", "least")
 MOST_HOPS = 2
+MOST_CONDITIONS = 1
+"""The most conditions on the statements of a hop."""
+_UNTIMED: tuple[StatementWord, ...] = ("now", "earliest", "latest")
 MOST_FILTERS = 3
 MOST_LIMIT = 100
 """The most members that `most` and `least` ask for."""
@@ -239,6 +245,10 @@ class Samples:
     def follow(self, sample: Sample, hop: Hop, most: int = MOST_MEMBERS) -> Sample | None:
         """Return a sample of the set to which a hop leads; None if the facts of a hub would be needed."""
         begin = sample.members[:MOST_MEMBERS]
+        if hop.has_statements:
+            members = tuple(dict.fromkeys(edge.member for edge in self._edges(sample, hop)))
+            kind = Walks(self.facts, Budget(WalkLimits())).kind_after(hop)
+            return Sample(members[:most], sample.is_whole and len(sample.members) == len(begin), kind)
         found, seen = dict.fromkeys(begin if hop.closure == "*" else ()), set(begin)
         new: Sequence[str] = begin
         while new and len(found) <= most:
@@ -255,6 +265,22 @@ class Samples:
                     new.append(member)
         is_whole = sample.is_whole and len(sample.members) == len(begin) and len(found) <= most
         return Sample(tuple(islice(found, most)), is_whole, self.kind(hop.predicate))
+
+    def qualifiers(self, sample: Sample, hop: Hop) -> list[str]:
+        """Return the qualifiers of the statements that a hop is made by, in their order; none if it is made by plain facts."""
+        if hop.closure or not self.facts.has_statements:
+            return []
+        stated = self._edges(sample, replace(hop, its=None))
+        return list(dict.fromkeys(name for edge in stated for name, _ in edge.statement.qualifiers))
+
+    def _edges(self, sample: Sample, hop: Hop) -> list[StatementEdge]:
+        walks = Walks(self.facts, Budget(WalkLimits(scanned=0)))
+        members = [one for one in sample.members[:MOST_MEMBERS] if hop.predicate in self.predicates(one)]
+        try:
+            found = walks.edges(members, hop)
+        except QueryError:  # a hub, or values that do not compare
+            return []
+        return [edge for member in members for edge in found[member]]
 
     def can_repeat(self, sample: Sample, predicate: str) -> bool:
         """Return whether a hop over a predicate can be made again after it, as a closure does: a few objects show it.
@@ -393,7 +419,9 @@ class Walked(Reading):
         elif unit == "by":
             yield Sorting(self)
         elif self._may_hop and unit.startswith("<") and hop_of(unit).predicate in samples.all_predicates(self.members):
-            yield self._walked(hop_of(unit), samples)
+            yield self.walked(hop_of(unit), samples)
+            if not self.is_ranked and samples.qualifiers(self.members, hop_of(unit)):
+                yield Stating(self, hop_of(unit))
             if self.head == "ask" and not self.hops:
                 yield from Filtering(self, self.members).after(unit, samples)
 
@@ -437,13 +465,61 @@ class Walked(Reading):
                 found += [Hop(predicate) for predicate in samples.predicates(start) if Hop(predicate) not in found]
         return found
 
-    def _walked(self, hop: Hop, samples: Samples) -> "Walked":
+    def walked(self, hop: Hop, samples: Samples) -> "Walked":
         reached = samples.follow(self.members, hop)
         start = self.members.members[0] if self.start is None else self.start
         if reached is None:
             return replace(self, members=Sample(()), hops=self.hops + 1, start=start, is_hub=True)
         members = samples.with_facts(reached) if self.is_ranked else reached
         return replace(self, members=members, hops=self.hops + 1, start=start)
+
+
+@dataclass(frozen=True, slots=True)
+class Stating(Reading):
+    """A line after a hop of `of` whose statements may be narrowed, or after a `word` that says by which it is made."""
+
+    of: Walked
+    hop: Hop
+    word: str = ""
+    names: tuple[str, ...] = ()
+
+    def choices(self, samples: Samples) -> Choices:
+        qualifiers = samples.qualifiers(self.of.members, self.hop)
+        if not self.word:
+            may_narrow = len(self.hop.where) < MOST_CONDITIONS
+            return Choices(frozenset(["its", *(("at", "being", "with", *_UNTIMED) if may_narrow else ())]))
+        if self.word == "at":
+            return Choices(literals=frozenset(["time"]))
+        if self.word == "being":
+            reached = samples.follow(self.of.members, self.hop)
+            return Choices(frozenset(f"<{one}>" for one in (reached.members if reached else ())))
+        if self.word == "its" or not self.names:
+            return Choices(frozenset(f"<{one}>" for one in qualifiers))
+        values = samples.follow(self.of.members, replace(self.hop, its=self.names[0]), MOST_VALUES)
+        return Choices(frozenset(f"<{one}>" for one in (values.members if values else ())))
+
+    def after(self, unit: str, samples: Samples) -> Iterator[Reading]:
+        if not self.word:
+            if unit in ("at", "being", "with", "its"):
+                yield replace(self, word=unit)
+            yield from (
+                found for word in _UNTIMED if word == unit for found in self._narrowed(samples, StatementFilter(word))
+            )
+            return
+        name = name_of(unit)
+        if self.word == "its":
+            yield self.of.walked(replace(self.hop, its=name), samples)
+        elif self.word == "with" and not self.names:
+            yield replace(self, names=(name,))
+        else:
+            word: StatementWord = "with" if self.word == "with" else "at" if self.word == "at" else "being"
+            yield from self._narrowed(samples, StatementFilter(word, (*self.names, name)))
+
+    def _narrowed(self, samples: Samples, one: StatementFilter) -> Iterator[Reading]:
+        hop = replace(self.hop, where=(*self.hop.where, one))
+        yield self.of.walked(hop, samples)
+        if samples.qualifiers(self.of.members, hop):
+            yield Stating(self.of, hop)
 
 
 @dataclass(frozen=True, slots=True)
