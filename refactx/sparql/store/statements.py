@@ -1,0 +1,205 @@
+"""The statement nodes of an index whose facts have qualifiers, in Wikidata's RDF: `p:`, `ps:`, `pq:`, `psv:`, `pqv:`, ranks.
+
+All facts of a subject with a property together say what its statements are. Each fact with qualifiers is one, and so is a
+plain fact that no other begins with. One whose object stands in a plain fact is of the best rank; then `wdt:` has it too.
+
+| of a statement | rank |
+|---|---|
+| not of the best rank | `wikibase:NormalRank`: only a preferred one can be better, and an index has no deprecated ones |
+| of the best rank, beside such a one | `wikibase:PreferredRank` |
+| all others | `wikibase:NormalRank`, although Wikidata may prefer it to statements that the index does not have |
+
+Times are those of the dumps: what is less precise than a day begins with 01, and the value node has the precision. The
+nodes have IRIs of our own, since an index does not keep Wikidata's: `urn:refactx:statement:` and a digest of the fact,
+`urn:refactx:value:` and the value.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from itertools import islice
+from typing import Any
+from urllib.parse import quote
+
+from pyoxigraph import Literal, NamedNode, Quad, Store
+
+from refactx.fact import Fact, Qualifiers, verbalise
+from refactx.index import Named
+from refactx.iris import PREFIXES
+from refactx.sparql.store.triples import (
+    DATE_TIME,
+    DECIMAL,
+    DOUBLE,
+    OWN,
+    TYPE,
+    WKT,
+    FindNames,
+    entity,
+    literal,
+    node,
+    odd_date,
+    own,
+)
+from refactx.walks.values import number_of_amount, parse_coordinates
+
+_PROPERTY = re.compile(r"P[1-9]\d*", re.ASCII)
+_COARSE = re.compile(r"(-?\d+)((?:-\d\d){2})(T.*)", re.ASCII)
+_PRECISIONS = {0: 11, 1: 10, 2: 9}
+"""Wikibase's numbers for days, months and years, by how many of day and month are unknown."""
+_STATEMENT, _VALUE = f"{OWN}statement:", f"{OWN}value:"
+_NO_UNIT, _EARTH = "Q199", "Q2"
+_INTEGER = NamedNode(PREFIXES["xsd"] + "integer")
+_GLOBE = re.compile(r"<([^<>]+)>")
+
+
+@cache
+def _term(name: str) -> NamedNode:
+    prefix, _, local = name.partition(":")
+    return NamedNode(PREFIXES[prefix] + local)
+
+
+RANK, _BEST, _NORMAL, _PREFERRED = map(
+    _term, ("wikibase:rank", "wikibase:BestRank", "wikibase:NormalRank", "wikibase:PreferredRank")
+)
+CLAIM = _term("wikibase:claim")
+_LINKS = {"claim": "p", "statementProperty": "ps", "statementValue": "psv", "qualifier": "pq", "qualifierValue": "pqv"}
+"""What leads from a property to each of its predicates."""
+
+
+class StatementTriples:
+    """The triples of statements. `find` looks names up; `units`: the ids of units by their labels; `odd_dates`: as
+    `Triples` has them."""
+
+    def __init__(self, find: FindNames, units: Mapping[str, str], odd_dates: dict[str, str]) -> None:
+        self._find, self._units, self._odd_dates = find, units, odd_dates
+
+    def of(self, facts: Iterable[Fact]) -> list[Quad]:
+        """Return the triples of the statements that all facts of some subjects with some predicates are.
+
+        `find` is called twice, for any number of facts. A fact whose predicate is no property of Wikidata gives none.
+        """
+        stated: dict[tuple[str, str], dict[str, list[Qualifiers]]] = {}
+        for fact in facts:
+            stated.setdefault((fact.subject, fact.predicate), {}).setdefault(fact.object, []).append(fact.qualifiers)
+        pairs = [pair for some in stated.values() for many in some.values() for one in many for pair in one]
+        named = self._find({*(name for pair in stated for name in pair), *(name for name, _ in pairs)})
+        named = {name: one for name, one in named.items() if one.object_kind != "inverse"}
+        objects = [(predicate, value) for (_, predicate), some in stated.items() for value in some]
+        may_name = {v for name, v in (*objects, *pairs) if name in named and named[name].object_kind in ("entity", "mixed")}
+        others = self._find(may_name)
+        return [
+            quad
+            for (subject, predicate), some in stated.items()
+            if predicate in named and _PROPERTY.fullmatch(named[predicate].id)
+            for quad in self._group((subject, predicate), some, named, others)
+        ]
+
+    def _group(
+        self,
+        about: tuple[str, str],
+        stated: Mapping[str, Sequence[Qualifiers]],
+        named: Mapping[str, Named],
+        others: Mapping[str, Named],
+    ) -> Iterator[Quad]:
+        """Yield the triples of all statements of a subject with a property."""
+        subject, property_of = node(about[0], named), named[about[1]]
+        has_other = any(() not in some for some in stated.values())
+        for object_, some in stated.items():
+            is_best = () in some
+            rank = _PREFERRED if is_best and has_other else _NORMAL
+            for qualifiers in [one for one in some if one] or [()]:
+                text = verbalise(*about, object_, qualifiers)
+                statement = NamedNode(_STATEMENT + sha256(text.encode()).hexdigest()[:24])
+                yield Quad(subject, _term(f"p:{property_of.id}"), statement)
+                yield Quad(statement, RANK, rank)
+                if is_best:
+                    yield Quad(statement, TYPE, _BEST)
+                yield from self._value(statement, "ps", property_of, object_, others)
+                for name, value in qualifiers:
+                    if name in named and _PROPERTY.fullmatch(named[name].id):
+                        yield from self._value(statement, "pq", named[name], value, others)
+
+    def _value(
+        self, statement: NamedNode, use: str, property_of: Named, text: str, others: Mapping[str, Named]
+    ) -> Iterator[Quad]:
+        """Yield the triples of a value of a statement, and those of its node if it is a time, an amount or a place."""
+        kind = property_of.object_kind
+        if kind == "entity" or (kind == "mixed" and text in others):
+            yield Quad(statement, _term(f"{use}:{property_of.id}"), node(text, others))
+            return
+        value = literal(text, kind)
+        parts: dict[str, Literal | NamedNode] = {}
+        if value.datatype == DATE_TIME:
+            value, precision = dated(value)
+            if (odd := odd_date([value])) is not None:
+                self._odd_dates.setdefault(_term(f"{use}:{property_of.id}").value, odd)
+            parts = {"timeValue": value, "timePrecision": Literal(str(precision), datatype=_INTEGER)}
+        elif kind == "quantity" and value.datatype in (DECIMAL, DOUBLE):
+            parts = {"quantityAmount": value, "quantityUnit": self._unit(text)}
+        elif value.datatype == WKT and (place := parse_coordinates(text)) is not None:
+            globe = _GLOBE.match(value.value)
+            parts = {
+                "geoLatitude": Literal(f"{place.north:f}", datatype=DOUBLE),
+                "geoLongitude": Literal(f"{place.east:f}", datatype=DOUBLE),
+                "geoGlobe": entity(_EARTH) if globe is None else NamedNode(globe[1]),
+            }
+        yield Quad(statement, _term(f"{use}:{property_of.id}"), value)
+        if parts:
+            value_node = NamedNode(f"{_VALUE}{next(iter(parts))}:{quote(text, safe='')}")
+            yield Quad(statement, _term(f"{use}v:{property_of.id}"), value_node)
+            yield from (Quad(value_node, _term(f"wikibase:{name}"), part) for name, part in parts.items())
+
+    def _unit(self, text: str) -> NamedNode:
+        if (number := number_of_amount(text)) == text:
+            return entity(_NO_UNIT)
+        label = text[len(number) + 1 :]
+        return entity(self._units[label]) if label in self._units else own(label)
+
+
+def dated(value: Literal) -> tuple[Literal, int]:
+    """Return a time as the dumps have it, a day, and Wikibase's number of its precision; another literal as it is.
+
+    >>> dated(Literal("1956-10-00T00:00:00Z", datatype=DATE_TIME))[0].value
+    '1956-10-01T00:00:00Z'
+    """
+    match = _COARSE.fullmatch(value.value) if value.datatype == DATE_TIME else None
+    if match is None:
+        return value, _PRECISIONS[0]
+    day = f"{match[1]}{match[2].replace('-00', '-01')}{match[3]}"
+    return Literal(day, datatype=DATE_TIME), _PRECISIONS[match[2].count("-00")]
+
+
+def value_predicates(id_: str) -> tuple[NamedNode, NamedNode]:
+    """Return the predicates of a property that lead from statements to its values."""
+    return _term(f"ps:{id_}"), _term(f"pq:{id_}")
+
+
+def links_of_property(named: Named) -> list[Quad]:
+    """Return the triples that lead from a property to its predicates of statements; none for anything else."""
+    if _PROPERTY.fullmatch(named.id) is None:
+        return []
+    return [Quad(entity(named.id), _term(f"wikibase:{link}"), _term(f"{use}:{named.id}")) for link, use in _LINKS.items()]
+
+
+def has_statements(store: Store) -> bool:
+    """Return whether a store has statements, of an index or of a graph as it was published."""
+    return next(store.quads_for_pattern(None, RANK, None), None) is not None
+
+
+def has_own_statements(store: Store) -> bool:
+    """Return whether a store has statements, and they are of an index."""
+    return any(is_own(quad.subject) for quad in islice(store.quads_for_pattern(None, RANK, None), 1))
+
+
+def is_own(term: Any) -> bool:
+    """Return whether a term is the node of a statement of an index, or of a value of one."""
+    return isinstance(term, NamedNode) and term.value.startswith((_STATEMENT, _VALUE))
+
+
+def statements_in_store(store: Store, subject: NamedNode, id_: str) -> set[Quad]:
+    """Return the triples of a subject's statements with a property, and of the nodes of their values."""
+    claims = list(store.quads_for_pattern(subject, _term(f"p:{id_}"), None))
+    said = [quad for claim in claims for quad in store.quads_for_pattern(claim.object, None, None)]
+    values = {quad.object for quad in said if is_own(quad.object)}
+    return {*claims, *said, *(quad for value in values for quad in store.quads_for_pattern(value, None, None))}
