@@ -23,8 +23,10 @@ from refactx.linking.linker import Linker
 from refactx.linking.names import bare_name, unaccented, words_folded
 from refactx.selection.candidates import NamedEntity, entities_of_name, path_of_name, walk_by_facts
 from refactx.selection.statements import StatementWords
-from refactx.walks.language import HEADS, OPERATORS, FactSet, Head, Operator
+from refactx.walks.language import OPERATORS, FactSet, Head, Operator
 
+HEADS: tuple[Head, ...] = ("list", "count", "ask", "most", "least")
+"""The heads of the queries that questions are given."""
 _OF_LANGUAGE = ("asking", "either", "yes", "no", "unknown")
 WORDS = 8
 """The most words of a mention span."""

@@ -31,7 +31,7 @@ from refactx.selection.mentions import (
 )
 from refactx.selection.query_lines import Candidate, LineScores, UnscoredQuery, line_of
 from refactx.selection.weights import Weights
-from refactx.walks.language import FactSet, Head, Hop, Operator, OrderBy, Predicate, Query, WalkFilter
+from refactx.walks.language import FactSet, Head, Hop, MemberValue, Operator, Predicate, Query, WalkFilter
 from refactx.walks.sets import WalkLimits
 from refactx.walks.values import parse_quantity, parse_time
 
@@ -462,7 +462,7 @@ class QuerySearch:
 
     def _measures(
         self, members: Sequence[str], *named: Mention, head: Head | None = None
-    ) -> list[tuple[OrderBy, float]]:
+    ) -> list[tuple[MemberValue, float]]:
         """Return what members can be sorted by, the nearest to the question in meaning first, with a prior in nats: by its
         meaning, and by the share of members that have it. That is predicates with numbers or times, and how many facts of a
         predicate there are if the question names that, or if literals are filters.
@@ -478,21 +478,21 @@ class QuerySearch:
             for one in _BOTH_WAYS[head or "most"]
         )
         described = self._facts.describe([name for name in counts if name not in NEVER_QUERIED])
-        found: list[OrderBy] = []
+        found: list[MemberValue] = []
         for name, one in described.items():
             is_sortable = one.kind in ("quantity", "time")
             if one.kind in ("literal", "mixed"):  # of numbers alone, or of times alone
                 values = [value for _, value in self._facts.objects(members, one.name)]
                 is_sortable = any(None not in map(parse, values) for parse in (parse_quantity, parse_time))
             if is_sortable:
-                found.append(OrderBy(name))
+                found.append(MemberValue(name))
             elif (one.name in self.mentions.predicates and (self._counts or not (said or other_way))) or (
                 self.conditions.reads_values
                 and self._counts  # the heaviest has a weight, however many it has of anything
                 and one.kind in ("entity", "mixed")
                 and max(self._facts.counts(members, one.name)) > 1
             ):
-                found.append(OrderBy(name, counted=True))
+                found.append(MemberValue(name, counted=True))
         compared = [[word for word in words_of(by.predicate) if word in said | other_way][-1:] for by in found]
         pairs = [(by, some) for by, some in zip(found, compared, strict=True) if said.issuperset(some)]
         found = [by for by, _ in pairs]

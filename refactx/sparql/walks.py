@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.iris import PREFIXES, id_of_property
 from refactx.sparql.syntax.patterns import Edge, Patterns, PatternTerm, PropertyStep, TermComparison, read_patterns
-from refactx.walks.language import FactSet, Head, Hop, Operator, OrderBy, Query, QueryError, WalkFilter
+from refactx.walks.language import FactSet, Head, Hop, MemberValue, Operator, Query, QueryError, WalkFilter
 from refactx.walks.sparql_text import leaves_values_backwards
 from refactx.walks.sparql_values import filters_of_days
 
@@ -151,7 +151,7 @@ def _select(patterns: Patterns, names: _FactNames) -> Query:
             raise _NotAWalk
         if any(condition.term == end for condition in patterns.conditions):  # a walk sorts by all values that there are
             raise _NotAWalk
-        by = OrderBy(names.hops(sorts[0].steps)[0].predicate, patterns.order.counted)
+        by = MemberValue(names.hops(sorts[0].steps)[0].predicate, patterns.order.counted)
         if not by.counted and names.has_text(by.predicate):
             raise _NotAWalk
         chains.remove(sorts[0])

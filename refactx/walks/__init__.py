@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from refactx.lazy import lazy_exports
 from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.evaluate import Result, evaluate_walk
-from refactx.walks.language import Hop, OrderBy, Query, QueryError, WalkFilter, read_line, write_line
+from refactx.walks.language import Hop, MemberValue, Query, QueryError, WalkFilter, read_line, write_line
 from refactx.walks.resolve import resolve
 from refactx.walks.sets import WalkLimits
 from refactx.walks.sparql_text import to_sparql
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from refactx.walks.decoding import QueryGrammar
     from refactx.walks.facts import TreeFacts
 
-__all__ = ["AnsweredQuery", "Hop", "OrderBy", "Query", "QueryError", "QueryGrammar", "Result", "WalkLimits"]
+__all__ = ["AnsweredQuery", "Hop", "MemberValue", "Query", "QueryError", "QueryGrammar", "Result", "WalkLimits"]
 __all__ += ["TreeFacts", "WalkFilter", "answer_query", "evaluate_walk", "read_line", "resolve", "to_sparql"]
 __all__ += ["write_line"]
 __dir__ = __all__.copy

@@ -18,7 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from refactx.linking.linker import Linker, did_you_mean
 from refactx.linking.names import alike
-from refactx.walks.language import FactSet, Hop, OrderBy, Query, QueryError, ValueKind, WalkFilter
+from refactx.walks.language import FactSet, Hop, MemberValue, Query, QueryError, ValueKind, WalkFilter
 from refactx.walks.sets import LITERALS, Budget, Members, Trail, Triple, WalkLimits, Walks, facts_of, read_base
 from refactx.walks.values import Comparison, order_of, sort_key
 
@@ -165,7 +165,7 @@ class Ranked:
     fact: Triple | None
 
 
-def ranked(walks: Walks, members: Sequence[str], by: OrderBy, *, most: bool, limit: int) -> list[Ranked]:
+def ranked(walks: Walks, members: Sequence[str], by: MemberValue, *, most: bool, limit: int) -> list[Ranked]:
     """Return at most `limit` members, those with the most or least first.
 
     Raises QueryError if the values have no common order, or if no member has any.
@@ -283,7 +283,7 @@ class _Evaluation:
             return self._done(proof=proof, truth=count > 0)
         return self._done(proof=proof, count=count)
 
-    def _ranked(self, matches: Sequence[_Match], by: OrderBy) -> Result:
+    def _ranked(self, matches: Sequence[_Match], by: MemberValue) -> Result:
         ways, most = dict(matches), self._query.head == "most"
         found = ranked(self._walks, list(ways), by, most=most, limit=self._query.limit)
         if self._budget.reason:

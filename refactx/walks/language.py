@@ -6,10 +6,17 @@ Predicates that read a property backwards (`director of`) have names of their ow
 object. `refactx.walks.language` writes walks as text, `refactx.walks.sparql_text` as SPARQL,
 `refactx.walks.evaluate` answers them.
 
-line     = head [number] <start> hop* filter* ["by" ["count"] <predicate>] " ."
-    hop      = <predicate> ["+" | "*"]
-    filter   = "which" hop* [operator] <value>
-    operator = "is" | "equals" | "over" | "under" | "starts with" | "contains"
+line      = head [number] walk filter* ["by" value] ["per" hop+ groups] ["show" value+] " ."
+          | "difference" walk "and" walk ["by" value] " ."
+    walk      = <start> ("or" <start>)* hop*
+    hop       = <predicate> ["+" | "*"] statement* ["its" qualifier]
+    statement = "at" <time> | "between" <time> "and" <time> | "now" | "earliest" | "latest" | "being" <object>
+              | "with" <qualifier> [operator] <value>
+    qualifier = <qualifier> | "duration"
+    filter    = "which" ["not"] ["count"] hop* [operator] (<value> | <start> hop+)
+    value     = <predicate> | "count" <predicate> | "its" qualifier
+    groups    = [operator <number>] [("most" | "least") [number]]
+    operator  = "is" | "equals" | "over" | "under" | "starts with" | "contains"
 
 `is` is left out after hops. For a question of yes or no about the start itself, the first filter has no `which`, and
 others have `and`: `ask <Ann> <spouse> <Bob> .`, `ask <Ann> <age> over <30> and <spouse> <Bob> .`
@@ -26,8 +33,9 @@ from typing import Literal, Protocol, get_args
 from refactx.errors import InputError
 from refactx.fact import Link, Qualifiers, written_part
 
-Head = Literal["list", "count", "ask", "most", "least"]
-"""What is asked: the members of the set, their number, whether there are any, or those that come last or first."""
+Head = Literal["list", "count", "ask", "most", "least", "sum", "average", "difference"]
+"""What is asked: the members of the set, their number, whether there are any, those that come last or first, the sum or the
+average of what they have, or how much more one has than another."""
 
 Closure = Literal["", "+", "*"]
 """How often a hop is made: once, at least once, or any number of times."""
@@ -35,8 +43,16 @@ Closure = Literal["", "+", "*"]
 Operator = Literal["is", "equals", "over", "under", "starts with", "contains"]
 """How a filter compares: `is` compares names, `equals`, `over` and `under` compare values, the others compare text."""
 
+StatementWord = Literal["at", "between", "now", "earliest", "latest", "being", "with"]
+"""Which statements a hop is made by: those that hold at a time, now, first or last, of an object, or with a qualifier."""
+
 HEADS: tuple[Head, ...] = get_args(Head)
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
+_VALUES: dict[StatementWord, int] = {"at": 1, "between": 2, "now": 0, "earliest": 0, "latest": 0, "being": 1, "with": 2}
+_OF_NUMBERS: tuple[Operator, ...] = ("equals", "over", "under")
+_MEASURED = ("most", "least", "sum", "average")
+DURATION = ""
+"""In place of a qualifier's name: how long a statement holds."""
 TERMINATOR = " ."
 _TOKEN = re.compile(r"\s*(?:<([^<>]*)>([+*]?)|(starts\s+with|[A-Za-z]+|\d+|\.)(?=\s|<|$))")
 _BEGINS = re.compile(rf"\s*(?:{'|'.join(HEADS)})(?:\s+\d+)?\s*<")
@@ -49,14 +65,52 @@ class QueryError(InputError):
 
 
 @dataclass(frozen=True, slots=True)
+class StatementFilter:
+    """A condition on the statements that a hop is made by.
+
+    `values`: the time after `at`, the two after `between`, the object after `being`, the qualifier and its value after
+    `with`; `operator`: how `with` compares. Raises QueryError for another number of values.
+    """
+
+    word: StatementWord
+    values: tuple[str, ...] = ()
+    operator: Operator = "is"
+
+    def __post_init__(self) -> None:
+        if len(self.values) != _VALUES[self.word] or (self.operator != "is" and self.word != "with"):
+            raise QueryError(f"`{self.word}` is followed by {_VALUES[self.word]} names, not by {len(self.values)}")
+
+
+@dataclass(frozen=True, slots=True)
 class Hop:
     """A step from each member of a set to the objects of its facts with a predicate.
 
-    `predicate`: its name in the index; `closure`: how often the step is made.
+    `predicate`: its name in the index; `closure`: how often the step is made; `where`: what the statements say by which
+    it is made; `its`: the qualifier of theirs that it leads to in place of the object, or `DURATION`. Raises QueryError for
+    a closure over statements.
     """
 
     predicate: str
     closure: Closure = ""
+    where: tuple[StatementFilter, ...] = ()
+    its: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.closure and self.has_statements:
+            raise QueryError(f"<{self.predicate}>{self.closure} is made any number of times: leave out its statements")
+
+    @property
+    def has_statements(self) -> bool:
+        """Whether qualifiers are read."""
+        return bool(self.where) or self.its is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The set to which hops lead from a start."""
+
+    start: str
+    hops: tuple[Hop, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +118,64 @@ class WalkFilter:
     """A filter: the members from which `hops` lead to an object that compares with `value`.
 
     Without hops the member itself is compared. `value`: an entity's name for `is`, or a literal as facts have it. Text
-    is compared without the case of letters, and without the description in a name.
+    is compared without the case of letters, and without the description in a name. `than`: hops from an entity `value` to
+    what is compared with, of which one has to compare. `counted`: the numbers of what hops lead to are compared;
+    `negated`: the members are those that the filter does not admit.
     """
 
     hops: tuple[Hop, ...]
     operator: Operator
     value: str
+    than: tuple[Hop, ...] = ()
+    counted: bool = False
+    negated: bool = False
+
+    def __post_init__(self) -> None:
+        if self.counted and not (self.hops and self.operator in _OF_NUMBERS):
+            raise QueryError(f"`which count` is followed by predicates, and then {', '.join(_OF_NUMBERS)}")
 
 
 @dataclass(frozen=True, slots=True)
-class OrderBy:
-    """What members are sorted by: the values of their facts with a predicate, or (`counted`) how many there are."""
+class MemberValue:
+    """What members are sorted by, summed or shown with: the values of their facts with a predicate, or (`counted`) how many
+    there are. `its`: the predicate is a qualifier, or `DURATION`, of the statements of the last hop to the set."""
 
     predicate: str
     counted: bool = False
+    its: bool = False
+
+    def __post_init__(self) -> None:
+        if self.counted and self.its:
+            raise QueryError("facts are counted, not qualifiers: write `by count <predicate>`")
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Groups of members by what `hops` lead to from them. `operator`, `value`: the bound on the number of a group, if it has
+    one; `order`: whether those with the most or least come first, else they are in their own order; `limit`: how many; 0:
+    all."""
+
+    hops: tuple[Hop, ...]
+    operator: Operator | None = None
+    value: str = ""
+    order: Literal["", "most", "least"] = ""
+    limit: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.hops:
+            raise QueryError("groups need a predicate in brackets after `per`")
+        if self.operator not in (None, *_OF_NUMBERS):
+            raise QueryError(f"groups are bounded by {', '.join(_OF_NUMBERS)}, not by {self.operator}")
+        if self.limit and not self.order:
+            raise QueryError("a number of groups follows `most` or `least`")
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """A query. `start`: the name of an entity; `hops`: the steps from it to the set; `which`: its filters, of which all
-    have to hold; `by`: for the heads `most` and `least` alone, of which the first `limit` are asked for.
+    have to hold; `by`: what `most`, `least`, `sum` and `average` are about, and maybe `difference`; of `most` and `least`
+    the first `limit` are asked for. `also`: further starts; `per`: what members are grouped by; `show`: the columns of a
+    table of them; `minus`: the set that `difference` is to.
 
         >>> Query("count", "Louisiana", (Hop("nickname"),)).head
         'count'
@@ -95,25 +187,57 @@ class Query:
     start: str
     hops: tuple[Hop, ...] = ()
     which: tuple[WalkFilter, ...] = ()
-    by: OrderBy | None = None
+    by: MemberValue | None = None
     limit: int = 1
+    also: tuple[str, ...] = ()
+    per: Groups | None = None
+    show: tuple[MemberValue, ...] = ()
+    minus: Walk | None = None
 
     def __post_init__(self) -> None:
         if self.head not in HEADS:
             raise QueryError(f"a query begins with one of {', '.join(HEADS)}, not with {self.head!r}")
         if self.limit < 1:
             raise QueryError(f"the {self.limit} first members were asked for: give at least 1")
-        if (self.by is not None) != (self.head in ("most", "least")):
-            raise QueryError("queries for most and least end in `by <predicate>`, and others do not")
-        if self.limit > 1 and self.by is None:
+        if (self.by is not None) != (self.head in _MEASURED) and not (self.by and self.head == "difference"):
+            raise QueryError(
+                "queries for most and least, sum and average end in `by <predicate>`, those for a difference may, and others "
+                "do not"
+            )
+        if self.limit > 1 and self.head not in ("most", "least"):
             raise QueryError("only queries for most and least have a number of members")
-        if not self.hops and (self.head != "ask" or not self.which):
+        self._check_sets()
+        self._check_tables()
+
+    def _check_sets(self) -> None:
+        if self.head == "difference":
+            if self.minus is None or self.which or self.also:
+                raise QueryError("a difference is one of two walks: write `difference <A> <height> and <B> <height>`")
+            if not self.by and not (self.hops and self.minus.hops):
+                raise QueryError("a difference is one of values: write `difference <A> and <B> by <height>`")
+        elif self.minus is not None:
+            raise QueryError("only a difference has two walks: give several starts with `or`")
+        elif not self.hops and not self.also and (self.head != "ask" or not self.which):
             raise QueryError(
                 f"a query goes from its start over at least one predicate: write one after <{self.start}>, as in "
                 "`list <Louisiana> <nickname>`"
             )
         if self.head == "ask" and len(self.hops) > 1:
             raise QueryError("a query for ask has at most one predicate before `which`")
+
+    def _check_tables(self) -> None:
+        if self.per is not None and self.head not in ("count", *_MEASURED):
+            raise QueryError("groups (`per <predicate>`) are those of count, sum, average, most and least")
+        if self.per is not None and self.head in ("most", "least") and (self.per.operator or self.per.order):
+            raise QueryError(
+                f"the groups of {self.head} have no bound and no order: give them to count, sum or average"
+            )
+        if self.show and (self.head not in ("list", "most", "least") or self.per is not None):
+            raise QueryError("columns (`show <predicate>`) are those of list, most and least, without groups")
+        if any(one.its for one in (*self.show, *([self.by] if self.by else []))) and (
+            not self.hops or self.hops[-1].closure
+        ):
+            raise QueryError("`its` is about the statements of the last predicate, which is made once: write one")
 
 
 def write_line(query: Query) -> str:
@@ -127,14 +251,49 @@ def write_line(query: Query) -> str:
     parts: list[str] = [query.head]
     if query.limit > 1:
         parts.append(str(query.limit))
-    parts += [f"<{query.start}>", *map(_hop, query.hops)]
+    parts += [" or ".join(f"<{start}>" for start in (query.start, *query.also)), *map(_hop, query.hops)]
+    if query.minus is not None:
+        parts += ["and", f"<{query.minus.start}>", *map(_hop, query.minus.hops)]
     for number, which in enumerate(query.which):
-        joins = "which" if query.hops or query.head != "ask" else "and" if number else ""
-        operator = "" if which.operator == "is" and which.hops else which.operator
-        parts += [joins, *map(_hop, which.hops), operator, f"<{which.value}>"]
+        parts += ["which" if query.hops or query.head != "ask" else "and" if number else "", *_filter_parts(which)]
     if query.by is not None:
-        parts += ["by", "count" if query.by.counted else "", f"<{query.by.predicate}>"]
+        parts += ["by", _value(query.by)]
+    if query.per is not None:
+        parts += ["per", *map(_hop, query.per.hops)]
+        parts += [query.per.operator, f"<{query.per.value}>"] if query.per.operator else []
+        parts += [query.per.order, str(query.per.limit or "")]
+    if query.show:
+        parts += ["show", *map(_value, query.show)]
     return " ".join(part for part in parts if part)
+
+
+def _filter_parts(which: WalkFilter) -> Iterator[str]:
+    yield "not" if which.negated else ""
+    yield "count" if which.counted else ""
+    yield from map(_hop, which.hops)
+    yield "" if which.operator == "is" and which.hops and not which.than else which.operator
+    yield f"<{which.value}>"
+    yield from map(_hop, which.than)
+
+
+def _hop(hop: Hop) -> str:
+    parts = [f"<{hop.predicate}>{hop.closure}"]
+    for one in hop.where:
+        names = [f"<{value}>" for value in one.values]
+        between = {"between": "and", "with": "" if one.operator == "is" else one.operator}.get(one.word, "")
+        parts += [one.word, *names[:1], between, *names[1:]]
+    parts += [] if hop.its is None else ["its", _qualifier(hop.its)]
+    return " ".join(part for part in parts if part)
+
+
+def _value(value: MemberValue) -> str:
+    if value.its:
+        return f"its {_qualifier(value.predicate)}"
+    return f"count <{value.predicate}>" if value.counted else f"<{value.predicate}>"
+
+
+def _qualifier(name: str) -> str:
+    return f"<{name}>" if name else "duration"
 
 
 def is_line(text: str) -> bool:
@@ -155,15 +314,11 @@ def read_line(text: str) -> Query:
     ... # doctest: +NORMALIZE_WHITESPACE
     Query(head='most', start='river', hops=(Hop(predicate='has instance', closure=''),),
         which=(WalkFilter(hops=(Hop(predicate='continent', closure=''),), operator='is', value='Africa'),),
-        by=OrderBy(predicate='length', counted=False), limit=3)
+        by=MemberValue(predicate='length', counted=False), limit=3)
     """
     if len(text) > LONGEST:
         raise QueryError(f"the query has {len(text):,} characters: write it with at most {LONGEST:,}")
     return _Reader(text).query()
-
-
-def _hop(hop: Hop) -> str:
-    return f"<{hop.predicate}>{hop.closure}"
 
 
 class _Reader:
@@ -176,42 +331,104 @@ class _Reader:
         head = self._word(HEADS)
         if head is None:
             raise self._error(f"one of {', '.join(HEADS)}")
-        word = self._tokens[self._at][0] if self._at < len(self._tokens) else ""
-        limit = int(word[: _DIGITS + 1]) if word.isdecimal() else None
-        if limit is not None and limit >= 10**_DIGITS:
-            raise QueryError(f"a number of members has at most {_DIGITS} digits")
-        self._at += limit is not None
-        units = self._units()
-        if not units:
-            raise self._error("a name in brackets to start from")
-        if units[0].closure:
-            raise QueryError(f"{units[0].closure} stands after a predicate, not after the start <{units[0].predicate}>")
-        start, hops, which = units[0].predicate, units[1:], list[WalkFilter]()
-        if head == "ask" and (len(hops) > 1 or self._peek(OPERATORS)):
+        limit = self._number()
+        starts = [self._name("a name in brackets to start from")]
+        while self._word(("or",)):
+            starts.append(self._name("another start in brackets"))
+        hops, which, minus = self._hops(), list[WalkFilter](), None
+        if head == "ask" and (len(hops) > 1 or self._peek((*OPERATORS, "not", "count"))):
             which, hops = [self._filter(hops)], []
+        if head == "difference" and self._word(("and",)):
+            minus = Walk(self._name("a name in brackets to start from"), tuple(self._hops()))
         joins = ("and", "which") if which else ("which",)
         while self._word(joins):
-            which.append(self._filter(self._units()))
-        by = None
-        if self._word(("by",)):
-            counted, units = self._word(("count",)) is not None, self._units()
-            if len(units) != 1 or units[0].closure:
-                raise self._error("one predicate in brackets after `by`")
-            by = OrderBy(units[0].predicate, counted)
+            which.append(self._filter())
+        by = self._value("one predicate in brackets after `by`") if self._word(("by",)) else None
+        per = self._groups() if self._word(("per",)) else None
+        show = tuple(self._columns()) if self._word(("show",)) else ()
         self._end()
-        return Query(HEADS[HEADS.index(head)], start, tuple(hops), tuple(which), by, 1 if limit is None else limit)
+        return Query(
+            HEADS[HEADS.index(head)],
+            starts[0],
+            tuple(hops),
+            tuple(which),
+            by,
+            1 if limit is None else limit,
+            tuple(starts[1:]),
+            per,
+            show,
+            minus,
+        )
 
-    def _filter(self, hops: list[Hop]) -> WalkFilter:
+    def _filter(self, hops: Sequence[Hop] = ()) -> WalkFilter:
         """Read the rest of a filter after its hops, of which the last is its value if no operator follows."""
+        negated = not hops and self._word(("not",)) is not None
+        counted = not hops and self._word(("count",)) is not None
+        hops = hops or self._hops()
         operator = self._word(OPERATORS)
-        values = self._units() if operator else hops[-1:]
-        if len(values) != 1 or values[0].closure:
-            raise self._error("a value in brackets")
-        if not operator:
-            hops = hops[:-1]
-            if not hops:
+        if operator:
+            value, than = self._name("a value in brackets"), self._hops()
+        else:
+            if hops and hops[-1] != Hop(hops[-1].predicate):
+                raise self._error("a value in brackets")
+            if len(hops) < 2:
                 raise self._error(f"an operator ({', '.join(OPERATORS)}) or another name in brackets")
-        return WalkFilter(tuple(hops), OPERATORS[OPERATORS.index(operator or "is")], values[0].predicate)
+            value, than, hops = hops[-1].predicate, [], hops[:-1]
+        how = OPERATORS[OPERATORS.index(operator or "is")]
+        return WalkFilter(tuple(hops), how, value, tuple(than), counted, negated)
+
+    def _value(self, expected: str) -> MemberValue:
+        if self._word(("its",)):
+            return MemberValue(self._qualifier(), its=True)
+        counted = self._word(("count",)) is not None
+        return MemberValue(self._name(expected), counted)
+
+    def _columns(self) -> Iterator[MemberValue]:
+        yield self._value("a predicate in brackets after `show`")
+        while self._is_name() or self._peek(("its", "count")):
+            yield self._value("a predicate in brackets after `show`")
+
+    def _groups(self) -> Groups:
+        hops = tuple(self._hops())
+        operator = self._word(_OF_NUMBERS)
+        value = self._name("a number in brackets") if operator else ""
+        order, limit = self._word(("most", "least")), None
+        if order:
+            limit = self._number()
+        return Groups(
+            hops,
+            OPERATORS[OPERATORS.index(operator)] if operator else None,
+            value,
+            "most" if order == "most" else "least" if order else "",
+            limit or 0,
+        )
+
+    def _statements(self) -> Iterator[StatementFilter]:
+        while (word := self._word(tuple(_VALUES))) is not None:
+            kind, values, operator = next(one for one in _VALUES if one == word), list[str](), None
+            if _VALUES[kind]:
+                values.append(self._name(f"a name in brackets after `{word}`"))
+            if kind == "with":
+                operator = self._word(OPERATORS)
+            elif kind == "between" and not self._word(("and",)):
+                raise self._error("`and` and another time")
+            if _VALUES[kind] == 2:
+                values.append(self._name("a value in brackets"))
+            yield StatementFilter(kind, tuple(values), OPERATORS[OPERATORS.index(operator or "is")])
+
+    def _qualifier(self) -> str:
+        return (
+            DURATION if self._word(("duration",)) else self._name("a qualifier in brackets, or `duration`, after `its`")
+        )
+
+    def _number(self) -> int | None:
+        word = self._tokens[self._at][0] if self._at < len(self._tokens) else ""
+        if not word.isdecimal():
+            return None
+        if len(word) > _DIGITS:
+            raise QueryError(f"a number of members has at most {_DIGITS} digits")
+        self._at += 1
+        return int(word)
 
     def _end(self) -> None:
         if self._at < len(self._tokens) and self._tokens[self._at][0] == ".":
@@ -219,11 +436,25 @@ class _Reader:
         if self._at < len(self._tokens):
             raise self._error("the end, ` .`")
 
-    def _units(self) -> list[Hop]:
+    def _is_name(self) -> bool:
+        return self._at < len(self._tokens) and self._tokens[self._at][1] is not None
+
+    def _name(self, expected: str) -> str:
+        hop = self._tokens[self._at][1] if self._at < len(self._tokens) else None
+        if hop is None:
+            raise self._error(expected)
+        if hop.closure:
+            raise QueryError(f"{hop.closure} stands after a predicate to follow, not after the start <{hop.predicate}>")
+        self._at += 1
+        return hop.predicate
+
+    def _hops(self) -> list[Hop]:
         found: list[Hop] = []
         while self._at < len(self._tokens) and (hop := self._tokens[self._at][1]) is not None:
-            found.append(hop)
             self._at += 1
+            where = tuple(self._statements())
+            its = self._qualifier() if self._word(("its",)) else None
+            found.append(Hop(hop.predicate, hop.closure, where, its))
         return found
 
     def _peek(self, words: tuple[str, ...]) -> str | None:

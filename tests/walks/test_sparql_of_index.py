@@ -17,7 +17,7 @@ from bench.gold_walks.differences import is_tie
 from refactx.ingest.source_options import Selection
 from refactx.sparql.walks import from_sparql
 from refactx.walks.facts import TreeFacts
-from refactx.walks.language import Hop, OrderBy, Query, QueryError, WalkFilter, write_line
+from refactx.walks.language import Hop, MemberValue, Query, QueryError, WalkFilter, write_line
 from refactx.walks.sparql_text import to_sparql
 
 ENTITIES = {f"Q{number}": name for number, name in enumerate(("Ann", "Bob", "Eve", "Eva", "Dan", "Abe"), 1)}
@@ -53,9 +53,9 @@ class Walker:
         if head not in ("most", "least"):
             return Query(head, start, hops, tuple(which))
         if self.chance.random() < 0.4:
-            return Query(head, start, hops, tuple(which), OrderBy(self.predicate(nodes), counted=True), 2)
+            return Query(head, start, hops, tuple(which), MemberValue(self.predicate(nodes), counted=True), 2)
         return Query(
-            head, start, hops, tuple(which), OrderBy(self.chance.choice(("size", "day"))), self.chance.randint(1, 3)
+            head, start, hops, tuple(which), MemberValue(self.chance.choice(("size", "day"))), self.chance.randint(1, 3)
         )
 
     def predicate(self, nodes: Sequence[str]) -> str:

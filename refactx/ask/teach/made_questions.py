@@ -37,7 +37,7 @@ from refactx.index.index import Index
 from refactx.linking.names import bare_name
 from refactx.walks import TreeFacts
 from refactx.walks.answered import AnsweredQuery, answer_query
-from refactx.walks.language import Hop, OrderBy, Predicate, Query, QueryError, WalkFilter, write_line
+from refactx.walks.language import Hop, MemberValue, Predicate, Query, QueryError, WalkFilter, write_line
 from refactx.walks.values import parse_quantity
 
 KINDS = ("single", "multi", "count", "ask", "superlative", "comparison", "unanswerable")
@@ -329,7 +329,7 @@ class _Maker:
         members = [one for _, one in islice(self._facts.objects([class_], HAS_INSTANCE), MOST_ANSWERS)]
         values = [one for _, one in islice(self._facts.objects(members, relation.predicate), MOST_ANSWERS)]
         relation = relation_of(self._facts, subject, relation.predicate, known, count=1, values=values)
-        query = Query("most", class_, (Hop(HAS_INSTANCE),), by=OrderBy(relation.predicate))
+        query = Query("most", class_, (Hop(HAS_INSTANCE),), by=MemberValue(relation.predicate))
         found = self._draft("superlative", relation.first(class_), query, HAS_INSTANCE, relation.predicate)
         return found if found and found.answered and len(found.answered.result.values) == 1 else None
 

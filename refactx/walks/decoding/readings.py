@@ -29,7 +29,6 @@ import numpy as np
 from refactx.tree.tree import Tokens
 from refactx.walks.evaluate import CompiledFilter
 from refactx.walks.language import (
-    HEADS,
     TERMINATOR,
     Closure,
     FactSet,
@@ -63,6 +62,7 @@ MOST_VALUES = 1000
 PROBED = 2
 """The most objects that are looked at to decide whether a hop can be made again."""
 END = TERMINATOR.strip()
+HEADS: tuple[Head, ...] = ("list", "count", "ask", "most", "least")
 MOST_HOPS = 2
 MOST_FILTERS = 3
 MOST_LIMIT = 100

@@ -12,11 +12,11 @@ from support.query.check import HUB
 from support.query.choice import CLASSES, EVERY, Asked, mentions_of, some_asked
 from support.query.twin import INVERTED, Graph, with_inverse
 
-from refactx.selection.mentions import Mention, Mentions, QueryWords
+from refactx.selection.mentions import HEADS, Mention, Mentions, QueryWords
 from refactx.selection.query_lines import Candidate
 from refactx.selection.weights import Weights
 from refactx.walks.evaluate import evaluate_walk
-from refactx.walks.language import HEADS, Hop, Query, QueryError, WalkFilter
+from refactx.walks.language import Hop, Query, QueryError, WalkFilter
 from refactx.walks.sets import WalkLimits
 
 OPTIONS = st.sampled_from([EVERY, Weights(), Weights(starts=1, extended=1, drop_queries_below=0.5, sampled_members=2)])

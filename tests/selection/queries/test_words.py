@@ -7,8 +7,8 @@ import pytest
 
 from refactx.ask.prompt import LANGUAGES, load_prompt
 from refactx.errors import InputError
-from refactx.selection.mentions import QueryWords, numbers_of
-from refactx.walks.language import HEADS, OPERATORS
+from refactx.selection.mentions import HEADS, QueryWords, numbers_of
+from refactx.walks.language import OPERATORS
 from refactx.walks.values import parse_quantity
 
 HEADS_OF = {

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from refactx.fact import Link, Qualifiers
-from refactx.walks.language import Hop, OrderBy, Predicate, Query, ValueKind, WalkFilter
+from refactx.walks.language import Hop, MemberValue, Predicate, Query, ValueKind, WalkFilter
 
 Fact = tuple[str, str, str]
 Graph = frozenset[Fact]
@@ -236,7 +236,7 @@ def queries(draw: st.DrawFn, claims: Graph) -> Query:
     if not is_sorted:
         return Query(head, start, tuple(hops), tuple(which))
     counted = draw(st.booleans())
-    by = OrderBy(drawn.hop(nodes, PREDICATES if counted else ("t", "n")).predicate, counted)
+    by = MemberValue(drawn.hop(nodes, PREDICATES if counted else ("t", "n")).predicate, counted)
     return Query(head, start, tuple(hops), tuple(which), by, draw(st.integers(1, 4)))
 
 
