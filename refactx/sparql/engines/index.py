@@ -35,12 +35,13 @@ from refactx.sparql.engines.store import StoreEngine
 from refactx.sparql.store import StoreError
 from refactx.sparql.store.building import triples_of
 from refactx.sparql.store.folder import folder_of, use_store
+from refactx.sparql.store.statements import RANK
 from refactx.sparql.store.triples import OWN, entity, is_compared, name_of_own, not_compared, own
 from refactx.sparql.syntax import tree
 from refactx.sparql.syntax.parser import ParsedQuery, ParseError, parse
 from refactx.sparql.syntax.patterns import read_patterns
 from refactx.sparql.syntax.tokens import tokens_of
-from refactx.sparql.syntax.wikidata import statements_in, to_standard
+from refactx.sparql.syntax.wikidata import absent_in, to_standard
 from refactx.sparql.walks import followed_backwards, from_sparql
 from refactx.walks import Query, QueryError
 from refactx.walks import Result as Answer
@@ -78,7 +79,7 @@ def _reason(query: str, checked: CheckedQuery, facts: FactSet) -> str:
         return "this query is none"
     if parts := list(dict.fromkeys(_parts(parsed.query))):
         return f"this query has {', '.join(parts)}"
-    if absent := statements_in(query):
+    if absent := absent_in(query, lambda iri: facts.has_statements and iri == RANK.value):
         return absent
     if not checked.is_ask and len(checked.variables) != 1:
         return f"this query asks for {len(checked.variables)} variables instead of one"

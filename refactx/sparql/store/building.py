@@ -42,18 +42,16 @@ from refactx.sparql.store.folder import (
     open_latest,
 )
 from refactx.sparql.store.statements import (
-    CLAIM,
     StatementTriples,
     dated,
     has_own_statements,
     has_statements,
     is_own,
     links_of_property,
+    predicate_of,
     statements_in_store,
-    value_predicates,
 )
 from refactx.sparql.store.triples import (
-    DIRECT_CLAIM,
     LABEL,
     OWN,
     Triples,
@@ -381,11 +379,9 @@ class _Differences:
     # --- Statements
 
     def _check_statements(self) -> None:
-        """Raise CannotFollowError if facts that have not changed are statements now, or no more, or have other units."""
-        links = next(self._store.quads_for_pattern(None, CLAIM, None), None) is not None
-        has_properties = next(self._store.quads_for_pattern(None, DIRECT_CLAIM, None), None) is not None
-        if has_properties and links != self._stated and (self._stated or has_own_statements(self._store)):
-            raise CannotFollowError(f"some facts have qualifiers{'' if self._stated else ' no more'}")
+        """Raise CannotFollowError if facts that have not changed are statements now, or have other units."""
+        if self._stated and not has_own_statements(self._store):
+            raise CannotFollowError("some facts have qualifiers now")
         for label in self._index.entry.report.get("units", {}) if self._stated else ():
             if self._is_used(own(label), set()):
                 raise CannotFollowError(f"the unit <{label}> has got an id")
@@ -399,8 +395,8 @@ class _Differences:
             facts = [Fact(subject, predicate, object_, "", (0, 0), qualifiers) for _, object_, qualifiers in found]
             now = _as_stored(self._statements.of(facts))
             delta.added |= now | {self._triples.label(name, None) for triple in now for name in own_names(triple)}
-            if predicate in named:
-                removed |= statements_in_store(self._store, node(subject, named), named[predicate].id) - now
+            claims = predicate_of("p", predicate, named)
+            removed |= statements_in_store(self._store, node(subject, named), claims) - now
         ends = {quad.object for quad in removed if is_own(quad.object)}
         shared = {end for end in ends if not removed.issuperset(self._store.quads_for_pattern(None, None, end))}
         delta.removed |= {quad for quad in removed if quad.subject not in shared}
@@ -421,7 +417,7 @@ class _Differences:
                 self._check_unused(name, mixed)
             elif before.object_kind != named.object_kind and any(
                 not isinstance(quad.object, NamedNode) or quad.object.value.startswith(OWN)
-                for use in (property_(named.id), *value_predicates(named.id))
+                for use in (property_(named.id), *(predicate_of(use, name, found) for use in ("ps", "pq")))
                 for quad in self._store.quads_for_pattern(None, use, None)
             ):
                 raise CannotFollowError(f"<{name}> has got objects of another kind")
@@ -429,7 +425,10 @@ class _Differences:
 
     def _check_unused(self, name: str, mixed: dict[NamedNode, bool]) -> None:
         """Raise CannotFollowError if facts have a name that is new, as that of something without an id or as text."""
-        if self._is_used(own(name), set()):
+        uses = [predicate_of(use, name, {}) for use in ("p", "pq")]
+        if self._is_used(own(name), set()) or any(
+            next(self._store.quads_for_pattern(None, use, None), None) is not None for use in uses
+        ):
             raise CannotFollowError(f"<{name}> has got an id")
         for text in {Literal(name), value := literal(name, "mixed"), dated(value)[0]}:
             for quad in self._store.quads_for_pattern(None, None, text):

@@ -1,6 +1,6 @@
 """The statement nodes of an index whose facts have qualifiers, in Wikidata's RDF: `p:`, `ps:`, `pq:`, `psv:`, `pqv:`, ranks.
 
-All facts of a subject with a property together say what its statements are. Each fact with qualifiers is one, and so is a
+All facts of a subject with a predicate together say what its statements are. Each fact with qualifiers is one, and so is a
 plain fact that no other begins with. One whose object stands in a plain fact is of the best rank; then `wdt:` has it too.
 
 | of a statement | rank |
@@ -11,7 +11,7 @@ plain fact that no other begins with. One whose object stands in a plain fact is
 
 Times are those of the dumps: what is less precise than a day begins with 01, and the value node has the precision. The
 nodes have IRIs of our own, since an index does not keep Wikidata's: `urn:refactx:statement:` and a digest of the fact,
-`urn:refactx:value:` and the value.
+`urn:refactx:value:` and the value. So have the predicates of what is no property of Wikidata: `urn:refactx:pq:start`.
 """
 
 import re
@@ -24,7 +24,7 @@ from urllib.parse import quote
 
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
-from refactx.fact import Fact, Qualifiers, verbalise
+from refactx.fact import ALIAS_OF, DESCRIPTIONS, Fact, Qualifiers, verbalise
 from refactx.index import Named
 from refactx.iris import PREFIXES
 from refactx.sparql.store.triples import (
@@ -36,10 +36,11 @@ from refactx.sparql.store.triples import (
     WKT,
     FindNames,
     entity,
-    literal,
+    may_name,
     node,
     odd_date,
     own,
+    value_of,
 )
 from refactx.walks.values import number_of_amount, parse_coordinates
 
@@ -62,7 +63,6 @@ def _term(name: str) -> NamedNode:
 RANK, _BEST, _NORMAL, _PREFERRED = map(
     _term, ("wikibase:rank", "wikibase:BestRank", "wikibase:NormalRank", "wikibase:PreferredRank")
 )
-CLAIM = _term("wikibase:claim")
 _LINKS = {"claim": "p", "statementProperty": "ps", "statementValue": "psv", "qualifier": "pq", "qualifierValue": "pqv"}
 """What leads from a property to each of its predicates."""
 
@@ -77,23 +77,17 @@ class StatementTriples:
     def of(self, facts: Iterable[Fact]) -> list[Quad]:
         """Return the triples of the statements that all facts of some subjects with some predicates are.
 
-        `find` is called twice, for any number of facts. A fact whose predicate is no property of Wikidata gives none.
+        `find` is called twice, for any number of facts. Descriptions, aliases and inverse facts are no statements.
         """
         stated: dict[tuple[str, str], dict[str, list[Qualifiers]]] = {}
         for fact in facts:
             stated.setdefault((fact.subject, fact.predicate), {}).setdefault(fact.object, []).append(fact.qualifiers)
         pairs = [pair for some in stated.values() for many in some.values() for one in many for pair in one]
         named = self._find({*(name for pair in stated for name in pair), *(name for name, _ in pairs)})
-        named = {name: one for name, one in named.items() if one.object_kind != "inverse"}
+        stated = {pair: some for pair, some in stated.items() if _is_stated(pair[1], named)}
         objects = [(predicate, value) for (_, predicate), some in stated.items() for value in some]
-        may_name = {v for name, v in (*objects, *pairs) if name in named and named[name].object_kind in ("entity", "mixed")}
-        others = self._find(may_name)
-        return [
-            quad
-            for (subject, predicate), some in stated.items()
-            if predicate in named and _PROPERTY.fullmatch(named[predicate].id)
-            for quad in self._group((subject, predicate), some, named, others)
-        ]
+        others = self._find({text for name, text in (*objects, *pairs) if may_name(named.get(name))})
+        return [quad for about, some in stated.items() for quad in self._group(about, some, named, others)]
 
     def _group(
         self,
@@ -103,7 +97,7 @@ class StatementTriples:
         others: Mapping[str, Named],
     ) -> Iterator[Quad]:
         """Yield the triples of all statements of a subject with a property."""
-        subject, property_of = node(about[0], named), named[about[1]]
+        subject = node(about[0], named)
         has_other = any(() not in some for some in stated.values())
         for object_, some in stated.items():
             is_best = () in some
@@ -111,31 +105,29 @@ class StatementTriples:
             for qualifiers in [one for one in some if one] or [()]:
                 text = verbalise(*about, object_, qualifiers)
                 statement = NamedNode(_STATEMENT + sha256(text.encode()).hexdigest()[:24])
-                yield Quad(subject, _term(f"p:{property_of.id}"), statement)
+                yield Quad(subject, predicate_of("p", about[1], named), statement)
                 yield Quad(statement, RANK, rank)
                 if is_best:
                     yield Quad(statement, TYPE, _BEST)
-                yield from self._value(statement, "ps", property_of, object_, others)
-                for name, value in qualifiers:
-                    if name in named and _PROPERTY.fullmatch(named[name].id):
-                        yield from self._value(statement, "pq", named[name], value, others)
+                for use, name, value in [("ps", about[1], object_), *(("pq", *pair) for pair in qualifiers)]:
+                    uses = [predicate_of(one, name, named) for one in (use, f"{use}v")]
+                    yield from self._value(statement, uses, value_of(value, named.get(name), others), value)
 
     def _value(
-        self, statement: NamedNode, use: str, property_of: Named, text: str, others: Mapping[str, Named]
+        self, statement: NamedNode, uses: Sequence[NamedNode], value: Literal | NamedNode, text: str
     ) -> Iterator[Quad]:
-        """Yield the triples of a value of a statement, and those of its node if it is a time, an amount or a place."""
-        kind = property_of.object_kind
-        if kind == "entity" or (kind == "mixed" and text in others):
-            yield Quad(statement, _term(f"{use}:{property_of.id}"), node(text, others))
+        """Yield the triples of a value of a statement, and those of its node if it is a time, an amount or a place. `uses`:
+        what leads to these."""
+        if not isinstance(value, Literal):
+            yield Quad(statement, uses[0], value)
             return
-        value = literal(text, kind)
         parts: dict[str, Literal | NamedNode] = {}
         if value.datatype == DATE_TIME:
             value, precision = dated(value)
             if (odd := odd_date([value])) is not None:
-                self._odd_dates.setdefault(_term(f"{use}:{property_of.id}").value, odd)
+                self._odd_dates.setdefault(uses[0].value, odd)
             parts = {"timeValue": value, "timePrecision": Literal(str(precision), datatype=_INTEGER)}
-        elif kind == "quantity" and value.datatype in (DECIMAL, DOUBLE):
+        elif value.datatype in (DECIMAL, DOUBLE):
             parts = {"quantityAmount": value, "quantityUnit": self._unit(text)}
         elif value.datatype == WKT and (place := parse_coordinates(text)) is not None:
             globe = _GLOBE.match(value.value)
@@ -144,10 +136,10 @@ class StatementTriples:
                 "geoLongitude": Literal(f"{place.east:f}", datatype=DOUBLE),
                 "geoGlobe": entity(_EARTH) if globe is None else NamedNode(globe[1]),
             }
-        yield Quad(statement, _term(f"{use}:{property_of.id}"), value)
+        yield Quad(statement, uses[0], value)
         if parts:
             value_node = NamedNode(f"{_VALUE}{next(iter(parts))}:{quote(text, safe='')}")
-            yield Quad(statement, _term(f"{use}v:{property_of.id}"), value_node)
+            yield Quad(statement, uses[1], value_node)
             yield from (Quad(value_node, _term(f"wikibase:{name}"), part) for name, part in parts.items())
 
     def _unit(self, text: str) -> NamedNode:
@@ -170,16 +162,29 @@ def dated(value: Literal) -> tuple[Literal, int]:
     return Literal(day, datatype=DATE_TIME), _PRECISIONS[match[2].count("-00")]
 
 
-def value_predicates(id_: str) -> tuple[NamedNode, NamedNode]:
-    """Return the predicates of a property that lead from statements to its values."""
-    return _term(f"ps:{id_}"), _term(f"pq:{id_}")
+def predicate_of(use: str, name: str, named: Mapping[str, Named]) -> NamedNode:
+    """Return the IRI of a predicate in a use (`p`, `ps`, `psv`, `pq`, `pqv`), given the names that have ids.
+
+    >>> predicate_of("pq", "start", {}).value
+    'urn:refactx:pq:start'
+    """
+    id_ = named[name].id if name in named else name
+    return _term(f"{use}:{id_}") if _PROPERTY.fullmatch(id_) else NamedNode(f"{OWN}{use}:{quote(id_, safe='')}")
+
+
+def _is_stated(predicate: str, named: Mapping[str, Named]) -> bool:
+    if predicate in named:
+        return named[predicate].object_kind != "inverse"
+    return predicate not in (*DESCRIPTIONS, ALIAS_OF)
 
 
 def links_of_property(named: Named) -> list[Quad]:
     """Return the triples that lead from a property to its predicates of statements; none for anything else."""
     if _PROPERTY.fullmatch(named.id) is None:
         return []
-    return [Quad(entity(named.id), _term(f"wikibase:{link}"), _term(f"{use}:{named.id}")) for link, use in _LINKS.items()]
+    return [
+        Quad(entity(named.id), _term(f"wikibase:{link}"), _term(f"{use}:{named.id}")) for link, use in _LINKS.items()
+    ]
 
 
 def has_statements(store: Store) -> bool:
@@ -197,9 +202,9 @@ def is_own(term: Any) -> bool:
     return isinstance(term, NamedNode) and term.value.startswith((_STATEMENT, _VALUE))
 
 
-def statements_in_store(store: Store, subject: NamedNode, id_: str) -> set[Quad]:
-    """Return the triples of a subject's statements with a property, and of the nodes of their values."""
-    claims = list(store.quads_for_pattern(subject, _term(f"p:{id_}"), None))
+def statements_in_store(store: Store, subject: NamedNode, predicate: NamedNode) -> set[Quad]:
+    """Return the triples of the statements to which a predicate leads from a subject, and of the nodes of their values."""
+    claims = list(store.quads_for_pattern(subject, predicate, None))
     said = [quad for claim in claims for quad in store.quads_for_pattern(claim.object, None, None)]
     values = {quad.object for quad in said if is_own(quad.object)}
     return {*claims, *said, *(quad for value in values for quad in store.quads_for_pattern(value, None, None))}

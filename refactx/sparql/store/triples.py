@@ -48,7 +48,7 @@ DATE_TIME, _BOOLEAN, DECIMAL, DOUBLE = (
 )
 WKT = NamedNode(PREFIXES["geo"] + "wktLiteral")
 TYPE = NamedNode(PREFIXES["rdf"] + "type")
-_PROPERTY_CLASS, DIRECT_CLAIM = (NamedNode(PREFIXES["wikibase"] + name) for name in ("Property", "directClaim"))
+_PROPERTY_CLASS, _DIRECT_CLAIM = (NamedNode(PREFIXES["wikibase"] + name) for name in ("Property", "directClaim"))
 _PROPERTY = re.compile(r"P[1-9]\d*", re.ASCII)
 _TIME = re.compile(r"(\d+)(?:-(\d\d)(?:-(\d\d)(T[\d:.]+(?:Z|[+-]\d\d:\d\d)?)?)?)?( BCE)?", re.ASCII)
 _LEXICAL = re.compile(r"(-?\d+)((?:-\d\d){2})(T.*)", re.ASCII)
@@ -231,7 +231,13 @@ class Triples:
         `find` is called twice, for any number of facts.
         """
         named = self.find({name for fact in facts for name in (fact.subject, fact.predicate)})
-        objects = self.find({fact.object for fact in facts if _may_name(fact, named.get(fact.predicate))})
+        objects = self.find(
+            {
+                fact.object
+                for fact in facts
+                if fact.predicate not in DESCRIPTIONS and may_name(named.get(fact.predicate))
+            }
+        )
         return [self._triple(fact, named, objects) for fact in facts]
 
     def label(self, name: str, named: Named | None, descriptions: Iterable[str] = ()) -> Quad:
@@ -246,7 +252,7 @@ class Triples:
         if _PROPERTY.fullmatch(named.id) is None:
             return []
         iri = entity(named.id)
-        return [Quad(iri, TYPE, _PROPERTY_CLASS), Quad(iri, DIRECT_CLAIM, property_(named.id))]
+        return [Quad(iri, TYPE, _PROPERTY_CLASS), Quad(iri, _DIRECT_CLAIM, property_(named.id))]
 
     def _triple(self, fact: Fact, named: Mapping[str, Named], objects: Mapping[str, Named]) -> Quad | None:
         predicate = named.get(fact.predicate)
@@ -258,14 +264,10 @@ class Triples:
         if predicate is None:
             if fact.predicate in DESCRIPTIONS:
                 return Quad(subject, DESCRIPTION, self._text(fact.object))
-            value = value_literal(fact.object, None)
-            return self._valued(subject, own(fact.predicate), fact.object, value or node(fact.object, objects))
-        kind = predicate.object_kind
-        if kind == "inverse":
+        elif predicate.object_kind == "inverse":
             return None
-        if kind in ("entity", "mixed") and (kind == "entity" or fact.object in objects):
-            return Quad(subject, property_(predicate.id), node(fact.object, objects))
-        return self._valued(subject, property_(predicate.id), fact.object, literal(fact.object, kind))
+        iri = own(fact.predicate) if predicate is None else property_(predicate.id)
+        return self._valued(subject, iri, fact.object, value_of(fact.object, predicate, objects))
 
     def _valued(self, subject: NamedNode, predicate: NamedNode, text: str, value: Literal | NamedNode) -> Quad:
         if isinstance(value, Literal) and value.datatype == DATE_TIME and not is_compared(text):
@@ -292,11 +294,19 @@ def label_of(name: str, id_: str, descriptions: Iterable[str] = (), *, described
     return next((name.removesuffix(f" ({d})") for d in descriptions if name.endswith(f" ({d})")), name)
 
 
-def _may_name(fact: Fact, predicate: Named | None) -> bool:
-    """Return whether the object of a fact may be a name."""
+def may_name(predicate: Named | None) -> bool:
+    """Return whether a value of a predicate (None: it has no id) may be a name."""
+    return predicate is None or predicate.object_kind in ("entity", "mixed")
+
+
+def value_of(text: str, predicate: Named | None, objects: Mapping[str, Named]) -> Literal | NamedNode:
+    """Return the term of a value of a predicate (None: it has no id), given the names among such values that have ids."""
     if predicate is None:
-        return fact.predicate not in DESCRIPTIONS
-    return predicate.object_kind in ("entity", "mixed")
+        return value_literal(text, None) or node(text, objects)
+    kind = predicate.object_kind
+    if kind == "entity" or (kind == "mixed" and text in objects):
+        return node(text, objects)
+    return literal(text, kind)
 
 
 def node(name: str, named: Mapping[str, Named]) -> NamedNode:

@@ -38,7 +38,7 @@ NOTED = {
     "Presidents and their spouses": "p:P6 and ps:P6 lead to statements with their qualifiers and references",
     "Largest cities with a female mayor": "p:P6 and ps:P6 and others lead to statements",
     "Wikidata items with most statements": "wikibase:statements is about pages of Wikipedia and counts",
-    "Awards, with the year": "an index has their values alone (wdt:P166)",
+    "Awards, with the year": "this index has values alone (wdt:P166)",
     "References of a claim": "p:P69 and pr:P854 lead to statements",
     "Properties connecting items of two classes": "hints to Wikidata's planner are left out (hint:Query hint:optimizer)",
     "A hint before a pattern": "(hint:Prior hint:runFirst)",
