@@ -26,7 +26,8 @@ from refactx.walks import (
     to_sparql,
     write_line,
 )
-from refactx.walks.evaluate import DEFAULT_LIMITS, check_start
+from refactx.walks.checks import check_start
+from refactx.walks.evaluate import DEFAULT_LIMITS
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import FactSet, Head, is_line
 from refactx.walks.sets import WalkLimits

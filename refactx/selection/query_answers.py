@@ -39,8 +39,9 @@ from refactx.selection.query_lines import Candidate, LineScores
 from refactx.selection.scores import QuestionScore
 from refactx.selection.statement_answers import StatementAnswers
 from refactx.walks.answered import AnsweredQuery, answer_query
+from refactx.walks.checks import LinkedFactSet
 from refactx.walks.decoding import QueryGrammar
-from refactx.walks.evaluate import DEFAULT_LIMITS, LinkedFactSet
+from refactx.walks.evaluate import DEFAULT_LIMITS
 from refactx.walks.language import TERMINATOR, FactSet, Query, QueryError, read_line
 from refactx.walks.sets import WalkLimits
 from refactx.walks.values import TRUTH

@@ -10,18 +10,17 @@ from itertools import combinations, islice
 
 from refactx.decoding.machine import Machine
 from refactx.engines.engine import Steps
-from refactx.fact import QUALIFIER_NAMES, verbalise
+from refactx.fact import verbalise
 from refactx.linking.names import bare_name
 from refactx.selection.channel import Channel
 from refactx.selection.conditions import Base, predicates_of
 from refactx.selection.mentions import Mention, ValueSpans
 from refactx.selection.queries import QuerySearch
 from refactx.selection.query_lines import line_of
-from refactx.selection.statements import Pattern, StatementAnswer, StatementChoice, TimeNames
+from refactx.selection.statements import Pattern, StatementAnswer, StatementChoice
 from refactx.walks.language import FactSet, Hop, Predicate, Query, Statement
+from refactx.walks.statements import TimeNames, statements_of
 
-STARTS, ENDS, POINTS, ORDINALS = ("P580", "P571"), ("P582", "P576"), ("P585",), ("P1545",)
-"""The ids of qualifiers of Wikidata with times, and of the one that numbers statements."""
 MOST_READ = 200
 """How many statements of a property are looked at for what the question names."""
 COMPARING: tuple[Pattern, ...] = ("earlier", "later", "before", "after")
@@ -189,14 +188,7 @@ class StatementAnswers:
 
     @cached_property
     def _times(self) -> TimeNames:
-        ids = {"starts": STARTS, "ends": ENDS, "points": POINTS, "ordinals": ORDINALS}
-        named = self._facts.names([id_ for some in ids.values() for id_ in some])
-        return TimeNames(
-            **{
-                kind: frozenset([*(named[id_] for id_ in some if id_ in named), *QUALIFIER_NAMES[kind]])
-                for kind, some in ids.items()
-            }
-        )
+        return TimeNames.of(self._facts)
 
     def _text(self, subject: str, predicate: str, found: StatementAnswer, *, begun: bool = False) -> str:
         """Return the rest of a text after the trigger: facts, each once, and the answer. Those that read a property backwards
@@ -229,18 +221,3 @@ class StatementAnswers:
 
 def _values(one: Statement) -> list[str]:
     return [one.object, *(value for _, value in one.qualifiers)]
-
-
-def statements_of(facts: FactSet, subject: str, predicate: str) -> list[Statement]:
-    """Return a subject's facts with a predicate as statements; those without qualifiers are left out if their object has
-    others. The qualifiers of inverse facts are those of the facts that they were made from."""
-    described = facts.describe([predicate]).get(predicate)
-    forwards = facts.inverse_of(predicate) if described is not None and described.inverse else None
-    if forwards is None:
-        found = [Statement(value, qualifiers) for _, value, qualifiers in facts.statements([subject], predicate)]
-    else:
-        found = [Statement(value) for _, value in facts.objects([subject], predicate)]
-        back = facts.statements([one.object for one in found], forwards)
-        found += [Statement(other, qualifiers) for other, value, qualifiers in back if value == subject]
-    qualified = {one.object for one in found if one.qualifiers}
-    return list(dict.fromkeys(one for one in found if one.qualifiers or one.object not in qualified))

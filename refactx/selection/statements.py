@@ -5,9 +5,7 @@ object ("since when was Ann mayor of Springfield"), a time ("who was mayor in 19
 latest"), or the value of a qualifier ("nominated for A Beautiful Mind"). What it names narrows the statements; what is left
 to ask for is the answer: objects, a time, the value of another qualifier, a number of statements, or yes or no.
 
-Times are periods as `refactx.walks.values` reads them. A statement holds in a period if it overlaps it: without an
-end it lasts, without a start, but with an end, it has always held. A bound ("before 1998", "from 1984 to 1988") is about its
-beginning.
+`refactx.walks.statements` says when one holds. A bound ("before 1998", "from 1984 to 1988") is about its beginning.
 """
 
 import re
@@ -18,9 +16,8 @@ from typing import Any, Literal, get_args
 
 from refactx.linking.names import bare_name
 from refactx.walks.language import Statement
+from refactx.walks.statements import EARLIEST, LATEST, Span, TimeNames
 from refactx.walks.values import Day, parse_quantity, parse_time
-
-EARLIEST, LATEST = (-(10**9), 0, 0), (10**9, 0, 0)
 
 Pattern = Literal[
     "when",
@@ -82,15 +79,6 @@ class StatementWords:
         return 1 if self.has("first", question) else -1 if self.has("last", question) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A span of time, from its first day to a bound after its last. `is_bound`: something has to begin in it."""
-
-    first: Day
-    end: Day
-    is_bound: bool = False
-
-
 def spans_of(question: str, words: StatementWords) -> list[Span]:
     """Return the times that a question names: days, months and years; one span of both for `from 1984 to 1988`.
 
@@ -117,33 +105,6 @@ def spans_of(question: str, words: StatementWords) -> list[Span]:
         if words.has("after", question):
             return [Span(found[0].first, LATEST, True)]
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class TimeNames:
-    """The names of an index's qualifiers that have times, and of those that number statements."""
-
-    starts: frozenset[str] = frozenset()
-    ends: frozenset[str] = frozenset()
-    points: frozenset[str] = frozenset()
-    ordinals: frozenset[str] = frozenset()
-
-    @property
-    def all(self) -> frozenset[str]:
-        return self.starts | self.ends | self.points
-
-    def span(self, statement: Statement) -> Span | None:
-        """Return when a statement holds; None if it does not say so."""
-        starts, ends, points = (
-            [period for value in statement.values(names) if (period := parse_time(value)) is not None]
-            for names in (self.starts, self.ends, self.points)
-        )
-        if not (starts or ends or points):
-            return None
-        if starts or ends:
-            first = min((one.first for one in starts), default=EARLIEST)
-            return Span(first, max((one.end for one in ends), default=LATEST))
-        return Span(min(one.first for one in points), max(one.end for one in points))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +162,7 @@ class StatementChoice:
         some = by_value or some
         timed = [one for one in some if self.names.span(one) is not None]
         if self.spans and timed:
-            some = [one for one in timed if self._holds(one, self.spans[0])]
+            some = [one for one in timed if self.spans[0].has(self.names.span(one))]
         is_placed = bool(self.spans and timed)
         if not is_placed and not self.asks_when and not objects:
             placed = self._placed(some)
@@ -223,32 +184,18 @@ class StatementChoice:
     def _value_named(self, one: Statement, objects: Collection[str]) -> bool:
         return any(value in self.named and value not in objects for _, value in one.qualifiers)
 
-    def _holds(self, one: Statement, span: Span) -> bool:
-        own = self.names.span(one)
-        if own is None:
-            return False
-        if span.is_bound:
-            return own.first != EARLIEST and span.first <= own.first < span.end
-        return own.first < span.end and own.end > span.first
-
     def _placed(self, some: Sequence[Statement]) -> list[Statement] | None:
         """Return the statements at the place in their order that the question names; None if it names none."""
-        spans = [(span, one) for one in some if (span := self.names.span(one)) is not None]
         if self.words.has("now", self._text):
-            open_ = [one for span, one in spans if span.end == LATEST]
-            last = max((span.first for span, _ in spans), default=None)
-            return open_ or [one for span, one in spans if span.first == last] or None
+            lasting = [one for one in some if (span := self.names.span(one)) is not None and span.end == LATEST]
+            return lasting or self.names.begun(some, -1) or None
         place = self.words.ordinal(self._text)
         if place is None:
             return None
         numbered = [one for one in some if str(place) in one.values(self.names.ordinals)]
         if numbered:
             return numbered
-        order = sorted({span.first for span, _ in spans if span.first != EARLIEST})
-        if not order or len(order) < abs(place):
-            return None
-        first = order[place if place < 0 else place - 1]
-        return [one for span, one in spans if span.first == first]
+        return self.names.begun(some, place) or None
 
     def _when(self, some: Sequence[Statement]) -> StatementAnswer | None:
         ends = self.words.has("ends", self._text)
@@ -288,7 +235,7 @@ class StatementChoice:
         grows, falls = (self.words.has(what, self._text) for what in ("grows", "falls"))
         two = spans_of(self._text, replace(self.words, patterns={}))
         if (grows or falls) and len(two) == 2:
-            at = [next((one for one in statements if self._holds(one, span)), None) for span in two]
+            at = [next((one for one in statements if span.has(self.names.span(one))), None) for span in two]
             numbers = [parse_quantity(one.object.split(" ")[0]) if one is not None else None for one in at]
             old, new = numbers
             if old is None or new is None:

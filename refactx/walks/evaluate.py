@@ -1,202 +1,48 @@
 """The evaluation of queries: which members a set has, within limits.
 
 It is what the same query in SPARQL with DISTINCT gives, as far as limits allow (`refactx.walks.sets`): `list` and
-`count` then say "at least", `ask` without a match says that none was found so far, `most` and `least` are refused.
-
-The hops of a filter are made forwards from all members together, so classes that they share are read once and a
-hierarchy is climbed from its leaves. Then matches are propagated back, from the values to the members.
-
-As in SPARQL with ORDER BY, members without such facts are left out, and of several values of a member the best counts.
-Members that are equal are in the order of their names.
+`count` then say "at least", `ask` without a match says that none was found so far, and what needs all members is refused.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from refactx.linking.linker import Linker, did_you_mean
-from refactx.linking.names import alike
-from refactx.walks.language import FactSet, Hop, MemberValue, Query, QueryError, ValueKind, WalkFilter
-from refactx.walks.sets import LITERALS, Budget, Members, Trail, Triple, WalkLimits, Walks, facts_of, read_base
-from refactx.walks.values import Comparison, order_of, sort_key
+from refactx.fact import Qualifiers
+from refactx.walks.checks import check_hops, check_predicate, check_start, check_statements
+from refactx.walks.filters import CompiledFilter
+from refactx.walks.language import FactSet, Groups, Hop, MemberValue, Query, QueryError, ValueKind
+from refactx.walks.measures import (
+    Edges,
+    Measure,
+    Measured,
+    bounded,
+    combined,
+    difference,
+    group_numbers,
+    grouped,
+    table,
+)
+from refactx.walks.sets import (
+    LITERALS,
+    Budget,
+    Edge,
+    Members,
+    Proof,
+    Trail,
+    Triple,
+    WalkLimits,
+    Walks,
+    facts_of,
+    read_base,
+)
+from refactx.walks.values import written_number
 
 AT_ONCE = 1024
 """Members that are decided together: between two such batches the time is checked."""
-NEAR = 5
-"""The most names that an error proposes."""
 DEFAULT_LIMITS = WalkLimits()
-
-
-class CompiledFilter:
-    """A filter of members. `kind`: that of the members, for a filter without hops.
-
-    Raises QueryError if its values cannot be compared so.
-    """
-
-    def __init__(self, walks: Walks, which: WalkFilter, kind: ValueKind) -> None:
-        self._walks, self.which = walks, which
-        hops = which.hops
-        compared, place = (walks.kind(hops[-1].predicate), f"<{hops[-1].predicate}>") if hops else (kind, "the set")
-        self._comparison = Comparison(which.operator, which.value, compared, place)
-        self._has_compared, self._odd = False, ""
-
-    def matching(self, members: Sequence[str]) -> Members:
-        """Return the members that match, in order, each with the way from it to a value that does."""
-        hops, looks_up = self.which.hops, False
-        if self.which.operator == "is" and hops and not hops[-1].closure:
-            hops, looks_up = hops[:-1], True
-        layers, graphs = [list(members)], list[Mapping[str, Sequence[str]]]()
-        for hop in hops:
-            following, graph = self._expand(layers[-1], hop)
-            layers.append(following)
-            graphs.append(graph)
-        if looks_up:
-            good = self._walks.hold(layers[-1], self.which.hops[-1].predicate, self.which.value)
-        else:
-            good = dict.fromkeys(filter(self._compares, layers[-1]))
-        for hop, nodes, graph in reversed(list(zip(hops, layers[:-1], graphs, strict=True))):
-            good = self._before(good, nodes, graph, hop)
-        return {member: good[member] for member in members if member in good}
-
-    def finish(self) -> None:
-        """Raise QueryError if there were values, but none that could be compared."""
-        if self._odd and not self._has_compared:
-            self._comparison.check([self._odd])
-
-    def _compares(self, text: str) -> bool:
-        matches = self._comparison.matches(text)
-        if matches is None:
-            self._odd = self._odd or text
-        else:
-            self._has_compared = True
-        return bool(matches)
-
-    def _expand(self, nodes: Sequence[str], hop: Hop) -> tuple[list[str], Mapping[str, Sequence[str]]]:
-        """Return the nodes that a hop reaches, and the objects of all nodes from which it is made on the way."""
-        graph, new = dict[str, Sequence[str]](), list(nodes)
-        reached = dict.fromkeys(nodes if hop.closure == "*" else ())
-        while new:
-            objects = self._walks.objects(new, hop.predicate)
-            graph.update((node, objects[node]) for node in new)
-            found = dict.fromkeys(member for node in new for member in objects[node])
-            reached |= found
-            new = [member for member in found if member not in graph] if hop.closure else []
-        return list(reached), graph
-
-    def _before(self, good: Members, nodes: Iterable[str], graph: Mapping[str, Sequence[str]], hop: Hop) -> Members:
-        """Return the nodes from which a hop leads to good ones, each with the way to a match."""
-        subjects = defaultdict[str, list[str]](list)
-        for subject, objects in graph.items():
-            for member in objects:
-                subjects[member].append(subject)
-        found: Members = {}
-        waiting = list(good)
-        ways = dict(good)
-        for member in waiting:  # grows in a closure
-            for subject in subjects.get(member, ()):
-                if subject not in found:
-                    found[subject] = Trail(self._walks.fact(subject, hop.predicate, member), ways[member])
-                    if hop.closure and subject not in ways:
-                        ways[subject] = found[subject]
-                        waiting.append(subject)
-        if hop.closure == "*":
-            found |= good
-        return {node: found[node] for node in nodes if node in found}
-
-
-@runtime_checkable
-class LinkedFactSet(Protocol):
-    """A set of facts that finds what names are like."""
-
-    @property
-    def linker(self) -> Linker:
-        """What names mean in the index."""
-        ...
-
-
-def check_start(facts: FactSet, start: str) -> None:
-    """Raise QueryError, with names that are near, if a name is neither an entity's nor the subject of a fact."""
-    if facts.predicates(start) or facts.ids([start]):
-        return
-    near = facts.linker.suggestions(start, NEAR) if isinstance(facts, LinkedFactSet) else ()
-    raise QueryError(f"no fact begins with <{start}>{did_you_mean(near)}")
-
-
-def check_predicate(walks: Walks, predicate: str, members: Sequence[str], *, must_have: bool) -> None:
-    """Raise QueryError, with predicates that are near, if none of some members has a predicate.
-
-    `must_have`: also for a predicate of the index, which members might have had.
-    """
-    if not members or any(walks.facts.counts(members, predicate)):
-        return
-    is_known = walks.is_known(predicate)
-    if is_known and not must_have:
-        return
-    whose = f"<{members[0]}>" + (f" and the {len(members) - 1:,} others" if len(members) > 1 else "")
-    if is_known:
-        raise QueryError(
-            f"no fact of {whose} has the predicate <{predicate}>{did_you_mean(_near(walks, predicate, members))}"
-        )
-    hint, command = did_you_mean(_near(walks, predicate, members)), ""
-    own = walks.facts.describe(list(walks.facts.predicates(members[0])))
-    reads_backwards = predicate.endswith((" of", " by", "(inverse)")) or predicate.startswith("has ")
-    if reads_backwards and own and not any(described.inverse for described in own.values()):
-        hint, command = f"{hint}. It has no inverse facts", ": does the index (`ingest --inverse`)?"
-    raise QueryError(f"<{predicate}> is no predicate of {whose}{hint}", command=command)
-
-
-def _near(walks: Walks, predicate: str, members: Sequence[str]) -> list[str]:
-    """Return the predicates of some members that are like a name, or the ones with most facts."""
-    own: dict[str, int] = {}
-    for member in members[:NEAR]:
-        for name, count in walks.facts.predicates(member).items():
-            own[name] = own.get(name, 0) + count
-    return alike(predicate, own, NEAR) or sorted(own, key=lambda name: -own[name])[:NEAR]
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A member with what it was sorted by: a literal or a count, and the fact with that literal."""
-
-    member: str
-    by: str
-    fact: Triple | None
-
-
-def ranked(walks: Walks, members: Sequence[str], by: MemberValue, *, most: bool, limit: int) -> list[Ranked]:
-    """Return at most `limit` members, those with the most or least first.
-
-    Raises QueryError if the values have no common order, or if no member has any.
-    """
-    names = sorted(members)
-    if by.counted:
-        counts = walks.counts(names, by.predicate)
-        counted = [(count, name) for count, name in zip(counts, names, strict=True) if count]
-        counted.sort(key=lambda one: one[0], reverse=most)
-        found = [Ranked(name, str(count), None) for count, name in counted]
-    else:
-        found = _by_values(walks, names, by.predicate, most)
-    if not found:
-        check_predicate(walks, by.predicate, members, must_have=True)
-    return found[:limit]
-
-
-def _by_values(walks: Walks, names: Sequence[str], predicate: str, most: bool) -> list[Ranked]:
-    kind, place = walks.kind(predicate), f"<{predicate}>"
-    order_of((), kind, place)  # before anything is read: some kinds have no order
-    pairs = list(walks.pairs(names, predicate))
-    order = order_of((value for _, value in pairs), kind, place)
-    best: dict[str, tuple[Any, str]] = {}  # keys of one kind: all times or all quantities
-    for name, value in pairs:
-        key: Any = sort_key(value, order)
-        if key is not None and (name not in best or (key > best[name][0] if most else key < best[name][0])):
-            best[name] = key, value
-    if pairs and not best:
-        raise QueryError(f"the values of <{predicate}> cannot be sorted: <{pairs[0][1]}> is no {order}")
-    in_order = sorted(best.items(), key=lambda one: one[1][0], reverse=most)
-    return [Ranked(name, value, (name, predicate, value)) for name, (_, value) in in_order]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,17 +50,23 @@ class Result:
     """The answer to a query.
 
     `values`: for `list`, `most` and `least` the members, distinct, as names or literals: those of a list in the order
-    of the facts, the others by what they were sorted by, which `sorted_by` has (a literal or a count for each).
+    of the facts, the others by what they were sorted by, which `sorted_by` has (a literal or a count for each). For groups
+    they are the groups, with their numbers in `sorted_by`; for sum, average and difference the one literal. `columns`: the
+    names of further columns of a table, with the values in `cells`, for each of `values`, which has a member once for each
+    of its statements if qualifiers are shown.
     `count`: the number of members for `list` and `count`, else None; `truth`: for `ask`, else None. `facts`: facts that
-    prove the answer, for as many members as the limit allows. `kind`: that of the members. `is_complete`: whether
-    no limit was reached; else `reason` says which, and there may be more members.
+    prove the answer, for as many members as the limit allows, with `qualifiers` for each. `kind`: that of the values.
+    `is_complete`: whether no limit was reached; else `reason` says which, and there may be more members.
     """
 
     values: tuple[str, ...] = ()
     sorted_by: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    cells: tuple[tuple[tuple[str, ...], ...], ...] = ()
     count: int | None = None
     truth: bool | None = None
     facts: tuple[Triple, ...] = ()
+    qualifiers: tuple[Qualifiers, ...] = ()
     kind: ValueKind = "entity"
     is_complete: bool = True
     reason: str = ""
@@ -235,6 +87,8 @@ def evaluate_walk(query: Query, facts: FactSet, limits: WalkLimits = DEFAULT_LIM
 
 _Match = tuple[str, Sequence[Trail | None]]
 """A member that matches all filters, and its way through each."""
+_Ways = Mapping[str, Sequence[Trail | None]]
+"""The ways of members that match."""
 
 
 class _Evaluation:
@@ -242,33 +96,45 @@ class _Evaluation:
         self._query, self._budget = query, Budget(limits)
         self._walks = Walks(facts, self._budget)
         self._members: Members = {}
-        check_start(facts, query.start)
+        self._starts = (query.start, *query.also)
+        others = [] if query.minus is None else [query.minus.start]
+        for start in (*self._starts, *others, *(one.value for one in query.which if one.than)):
+            check_start(facts, start)
         self._kind = self._kind_after(query.hops, "entity")
-        for which in query.which:
-            self._kind_after(which.hops, self._kind)
-        if query.by is not None:
-            self._kind_after((Hop(query.by.predicate),), self._kind)
+        of_groups = () if query.per is None else query.per.hops
+        for hops, kind in (
+            *((which.hops, self._kind) for which in query.which),
+            *((which.than, "entity") for which in query.which),
+            (query.minus.hops if query.minus else (), "entity"),
+            (of_groups, self._kind),
+            *(((Hop(one.predicate),), self._kind) for one in (query.by, *query.show) if one and not one.its),
+        ):
+            self._kind_after(hops, kind)
         self._filters = [CompiledFilter(self._walks, which, self._kind) for which in query.which]
 
     def result(self) -> Result:
         query = self._query
-        if query.head in ("count", "ask") and len(query.hops) == 1 and not (query.hops[0].closure or query.which):
+        if query.minus is not None:
+            return self._difference()
+        plain = (
+            Query(query.head, query.start, query.hops[:1]) if query.head in ("count", "ask") and query.hops else None
+        )
+        if query == plain and not (query.hops[0].closure or query.hops[0].has_statements):
             return self._by_count(query.hops[0].predicate)
-        self._members = read_base(self._walks, query.start, query.hops, query.which)
+        self._members = read_base(self._walks, self._starts, query.hops, query.which)
         if not self._members:
-            members: Members = {query.start: None}
-            for hop in query.hops:  # the error says which of them no member has
-                if hop.closure != "*":
-                    check_predicate(self._walks, hop.predicate, list(members), must_have=self._must_have)
-                members = self._walks.follow(members, hop)
+            check_hops(self._walks, query.hops, self._starts, must_have=self._must_have)
         if query.head == "ask":
             found = next(self._matches(), None)
             return self._done([found] if found else [], truth=found is not None)
         matches = list(self._matches())
+        if query.per is not None:
+            return self._grouped(dict(matches), query.per)
         if query.by is not None:
-            return self._ranked(matches, query.by)
+            answer = self._ranked if query.head in ("most", "least") else self._combined
+            return answer(dict(matches), self._measure(query.by))
         values = tuple(member for member, _ in matches) if query.head == "list" else ()
-        return self._done(matches, values=values, count=len(matches))
+        return self._table(self._done(matches, values=values, count=len(matches)))
 
     # --- Heads
 
@@ -283,31 +149,150 @@ class _Evaluation:
             return self._done(proof=proof, truth=count > 0)
         return self._done(proof=proof, count=count)
 
-    def _ranked(self, matches: Sequence[_Match], by: MemberValue) -> Result:
-        ways, most = dict(matches), self._query.head == "most"
-        found = ranked(self._walks, list(ways), by, most=most, limit=self._query.limit)
-        if self._budget.reason:
-            raise QueryError(
-                f"{self._query.head} needs all members of a set, but {self._budget.reason}: add a filter, or raise the limits"
+    def _measure(self, by: MemberValue) -> Measure:
+        hops = self._query.hops
+        return Measure(self._walks, by, hops[-1] if hops else None, self._last_edges if by.its else None)
+
+    @cached_property
+    def _last_edges(self) -> Edges:
+        """The statements of the last hop to the set, by the member to which they lead."""
+        *before, last = self._query.hops
+        subjects: Members = dict.fromkeys(self._starts)
+        for hop in before:
+            subjects = self._walks.follow(subjects, hop)
+        found = dict[str, list[Edge]]()
+        for subject, edges in self._walks.edges(list(subjects), last).items():
+            for edge in edges if subject in subjects else ():
+                found.setdefault(edge.member, []).append(edge)
+        return found
+
+    def _ranked(self, ways: _Ways, measure: Measure) -> Result:
+        found = measure.ranked(list(ways), most=self._query.head == "most", limit=self._query.limit)
+        self._need_all()
+        return self._table(
+            self._done(
+                proof=self._measured_facts(found, ways, measure),
+                values=tuple(one.member for one in found),
+                sorted_by=tuple(one.value for one in found),
             )
-        proof = (
-            fact
-            for one in found
-            for fact in chain(
-                self._facts_of((one.member, ways[one.member])),
-                [one.fact] if one.fact else self._facts_with(one.member, by.predicate),
-            )
-        )
-        return self._done(
-            proof=proof, values=tuple(one.member for one in found), sorted_by=tuple(one.by for one in found)
         )
 
-    def _done(self, matches: Iterable[_Match] = (), proof: Iterable[Triple] | None = None, **answer: Any) -> Result:
+    def _combined(self, ways: _Ways, measure: Measure) -> Result:
+        found, unit = measure.numbers(list(ways))
+        self._need_all()
+        average = self._query.head == "average"
+        values = () if average and not found else (combined((number for number, _ in found), unit, average=average),)
+        self._kind = "quantity"
+        return self._done(proof=self._measured_facts([one for _, one in found], ways, measure), values=values)
+
+    def _grouped(self, ways: _Ways, per: Groups) -> Result:
+        groups = grouped(self._walks, list(ways), per.hops)
+        if ways and not groups:
+            check_hops(self._walks, per.hops, list(ways), must_have=True)
+        measure = self._measure(self._query.by) if self._query.by else None
+        if measure is not None and self._query.head in ("most", "least"):
+            return self._best_of_groups(ways, groups, per, measure)
+        numbers, unit = group_numbers(groups, measure, average=self._query.head == "average")
+        rows = bounded(numbers, per, unit)
+        self._need_all()
+        self._kind = self._kind_after(per.hops, self._kind)
+        shown = {group: groups[group] for group, _ in rows}
+        members = ((name, ways[name]) for names in shown.values() for name in names)
+        return self._done(
+            proof=chain(self._group_facts(shown, per), (fact for one in members for fact in self._facts_of(one))),
+            values=tuple(shown),
+            sorted_by=tuple(written_number(number, unit) for _, number in rows),
+        )
+
+    def _best_of_groups(
+        self, ways: _Ways, groups: Mapping[str, Sequence[str]], per: Groups, measure: Measure
+    ) -> Result:
+        query, having = self._query, {one.member for one in measure.of(list(ways))}
+        best = [
+            (group, one)
+            for group, some in groups.items()
+            if any(name in having for name in some)
+            for one in measure.ranked(some, most=query.head == "most", limit=query.limit)
+        ]
+        self._need_all()
+        of_groups = self._group_facts({group: [one.member] for group, one in best}, per)
+        return self._done(
+            proof=chain(self._measured_facts([one for _, one in best], ways, measure), of_groups),
+            values=tuple(one.member for _, one in best),
+            sorted_by=tuple(one.value for _, one in best),
+            columns=(per.hops[-1].predicate,),
+            cells=tuple(((group,),) for group, _ in best),
+        )
+
+    def _difference(self) -> Result:
+        query, values, proof, place = self._query, list[list[str]](), list[Proof](), ""
+        for start, hops in (
+            (query.start, query.hops),
+            (query.minus.start, query.minus.hops) if query.minus else ("", ()),
+        ):
+            self._members = read_base(self._walks, (start,), hops, ())
+            if not self._members:
+                check_hops(self._walks, hops, [start], must_have=True)
+            proof += [fact for one in self._members.values() for fact in reversed(list(facts_of(one)))]
+            if query.by is None:
+                place, kind = f"<{hops[-1].predicate}>", self._walks.kind_after(hops[-1])
+                values.append(list(self._members))
+                continue
+            if query.by.its:
+                self.__dict__.pop("_last_edges", None)
+                self._query, self._starts = replace(query, start=start, hops=hops), (start,)
+            measure = self._measure(query.by)
+            found = measure.of(list(self._members))
+            if not found and not query.by.counted:
+                measure.check(list(self._members))
+            proof += [one.proof for one in found if one.proof]
+            values.append([one.value for one in found] or (["0"] if query.by.counted else []))
+            place, kind = measure.place, measure.kind
+        self._need_all()
+        self._kind = "quantity"
+        return self._done(proof=proof, values=(difference(values[0], values[1], kind, place),))
+
+    def _table(self, found: Result) -> Result:
+        """Return an answer with the columns that are asked for: a row for each member, or for each of its statements."""
+        show = [self._measure(one) for one in self._query.show]
+        if not show:
+            return found
+        edges = self._last_edges if any(one.by.its for one in show) else None
+        rows, proof = table(found.values, show, edges)
+        done = self._done(proof=chain(zip(found.facts, found.qualifiers, strict=True), proof))
+        return replace(
+            found,
+            values=tuple(found.values[row.place] for row in rows),
+            sorted_by=tuple(found.sorted_by[row.place] for row in rows) if found.sorted_by else (),
+            columns=tuple(one.title for one in show),
+            cells=tuple(row.cells for row in rows),
+            facts=done.facts,
+            qualifiers=done.qualifiers,
+            is_complete=done.is_complete,
+            reason=done.reason,
+        )
+
+    def _need_all(self) -> None:
+        """Raise QueryError if a limit was reached: the answer would be one of a part of the members."""
+        if self._budget.reason:
+            what = "the table of groups" if self._query.per else self._query.head
+            raise QueryError(
+                f"{what} needs all members of a set, but {self._budget.reason}: add a filter, or raise the limits"
+            )
+
+    def _done(self, matches: Iterable[_Match] = (), proof: Iterable[Proof] | None = None, **answer: Any) -> Result:
         if proof is None:
             proof = (fact for match in matches for fact in self._facts_of(match))
         shown = tuple(islice(_distinct(proof), self._budget.limits.facts))
         reason = "" if answer.get("truth") else self._budget.reason  # one match is enough
-        return Result(facts=shown, kind=self._kind, is_complete=not reason, reason=reason, **answer)
+        return Result(
+            facts=tuple(fact for fact, _ in shown),
+            qualifiers=tuple(qualifiers for _, qualifiers in shown),
+            kind=self._kind,
+            is_complete=not reason,
+            reason=reason,
+            **answer,
+        )
 
     # --- Members
 
@@ -326,9 +311,8 @@ class _Evaluation:
                 return
         for one in self._filters:
             one.finish()
-            first = one.which.hops[:1]
-            if is_empty and first and first[0].closure != "*":
-                check_predicate(self._walks, first[0].predicate, names, must_have=self._must_have)
+            if is_empty and not one.which.negated:
+                check_hops(self._walks, one.which.hops[:1], names, must_have=self._must_have)
 
     @property
     def _must_have(self) -> bool:
@@ -336,8 +320,9 @@ class _Evaluation:
 
     def _kind_after(self, hops: Sequence[Hop], kind: ValueKind) -> ValueKind:
         """Return the kind of what hops lead to. Raise QueryError if one would start at literals."""
+        check_statements(self._walks.facts, hops)
         for hop in hops:
-            after = self._walks.kind(hop.predicate)
+            after = self._walks.kind_after(hop)
             if kind in LITERALS or (hop.closure and after in LITERALS):
                 again = " again" if kind not in LITERALS else ""
                 raise QueryError(f"<{hop.predicate}> cannot be followed{again} from literals, which have no facts")
@@ -346,20 +331,32 @@ class _Evaluation:
 
     # --- Proof
 
-    def _facts_of(self, match: _Match) -> Iterator[Triple]:
+    def _facts_of(self, match: _Match) -> Iterator[Proof]:
         member, ways = match
         yield from reversed(list(facts_of(self._members[member])))
         for way in ways:
             yield from facts_of(way)
 
-    def _facts_with(self, subject: str, predicate: str) -> Iterator[Triple]:
+    def _measured_facts(self, found: Sequence[Measured], ways: _Ways, measure: Measure) -> Iterator[Proof]:
+        for one in found:
+            yield from self._facts_of((one.member, ways[one.member]))
+            yield from [one.proof] if one.proof else self._facts_with(one.member, measure.by.predicate)
+
+    def _group_facts(self, groups: Mapping[str, Sequence[str]], per: Groups) -> Iterator[Proof]:
+        """Yield the facts that put members in groups, if one hop does."""
+        if len(per.hops) == 1 and not per.hops[0].closure:
+            for group, members in groups.items():
+                for member in members:
+                    yield self._walks.proof(member, per.hops[0], group)
+
+    def _facts_with(self, subject: str, predicate: str) -> Iterator[Proof]:
         if not self._walks.facts.is_hub(subject, predicate):
             for _, member in self._walks.facts.objects([subject], predicate):
-                yield subject, predicate, member
+                yield (subject, predicate, member), ()
 
 
-def _distinct(facts: Iterable[Triple]) -> Iterator[Triple]:
-    seen = set[Triple]()
+def _distinct(facts: Iterable[Proof]) -> Iterator[Proof]:
+    seen = set[Proof]()
     for fact in facts:
         if fact not in seen:
             seen.add(fact)

@@ -515,10 +515,12 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A fact's object with its qualifiers: pairs of a name and a value, in the order in which they are written."""
+    """A fact's object with its qualifiers: pairs of a name and a value, in the order in which they are written. `is_best`:
+    whether the plain fact exists too, as it does for statements of the best rank."""
 
     object: str
     qualifiers: Qualifiers = ()
+    is_best: bool = True
 
     def values(self, names: Container[str]) -> list[str]:
         """Return the values of qualifiers with one of some names."""

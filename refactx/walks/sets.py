@@ -7,10 +7,13 @@ them. What is read from the other side are candidates; all filters decide them a
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from refactx.walks.language import FactSet, Hop, QueryError, ValueKind, WalkFilter
+from refactx.fact import Qualifiers
+from refactx.walks.language import DURATION, FactSet, Hop, QueryError, Statement, ValueKind, WalkFilter
+from refactx.walks.statements import TimeNames, admitted, statements_of
 
 LITERALS: tuple[ValueKind, ...] = ("time", "quantity", "coordinates", "text", "literal")
 """The kinds of objects that have no facts of their own."""
@@ -90,26 +93,40 @@ class Budget:
 Triple = tuple[str, str, str]
 
 
+Proof = tuple[Triple, Qualifiers]
+"""A fact that an answer follows from, with the qualifiers of a statement."""
+
+
 class Trail(NamedTuple):
     """A fact and those that follow on the way."""
 
     fact: Triple
     rest: "Trail | None"
+    qualifiers: Qualifiers = ()
 
 
 Members = dict[str, Trail | None]
 """Members in order, each with the way that leads to it or from it; None if there are no facts on the way."""
 
 
-def facts_of(trail: Trail | None) -> Iterator[Triple]:
+def facts_of(trail: Trail | None) -> Iterator[Proof]:
     """Yield the facts of a trail, the first one first."""
     while trail is not None:
-        yield trail.fact
+        yield trail.fact, trail.qualifiers
         trail = trail.rest
 
 
+class Edge(NamedTuple):
+    """A member to which a statement leads, and the proof of it."""
+
+    member: str
+    statement: Statement
+    proof: Proof
+
+
 class Walks:
-    """Hops on a set of facts within a budget. Objects that were read once are kept.
+    """Hops on a set of facts within a budget. Objects that were read once are kept. `qualifiers`: those of the statements that
+    were read, by predicate.
 
     Methods raise QueryError for the facts of a hub if the budget admits no scan for them, and whatever the set of facts
     raises.
@@ -118,12 +135,23 @@ class Walks:
     def __init__(self, facts: FactSet, budget: Budget) -> None:
         self.facts, self.budget = facts, budget
         self._objects: dict[str, dict[str, list[str]]] = {}
+        self._edges: dict[Hop, dict[str, list[Edge]]] = {}
+        self.qualifiers: dict[str, dict[str, None]] = {}
         self._hub_facts: dict[tuple[str, str], dict[str, Triple]] = {}
 
     def kind(self, predicate: str) -> ValueKind:
         """Return the kind of a predicate's objects; `mixed` if it is not known."""
         described = self.facts.describe([predicate]).get(predicate)
         return described.kind if described else "mixed"
+
+    @cached_property
+    def names(self) -> TimeNames:
+        """The names of qualifiers with times."""
+        return TimeNames.of(self.facts)
+
+    def kind_after(self, hop: Hop) -> ValueKind:
+        """Return the kind of what a hop leads to."""
+        return "quantity" if hop.its == DURATION else self.kind(hop.predicate if hop.its is None else hop.its)
 
     def is_known(self, predicate: str) -> bool:
         """Return whether the index names a predicate so. (An index of ready-made facts names none.)"""
@@ -213,6 +241,68 @@ class Walks:
             known[subject].append(member)
         return known
 
+    def edges(self, subjects: Sequence[str], hop: Hop) -> Mapping[str, Sequence[Edge]]:
+        """Return where the statements of each subject lead by which a hop is made, as far as the budget lasts. Those that
+        read a property backwards are of the facts that lead to the subject."""
+        known = self._edges.setdefault(hop, {})
+        described = self.facts.describe([hop.predicate]).get(hop.predicate)
+        forwards = self.facts.inverse_of(hop.predicate) if described and described.inverse else None
+        for subject in subjects:
+            if subject in known:
+                continue
+            known[subject] = []
+            objects = [member for _, member in self.pairs([subject], hop.predicate)] if forwards else []
+            found = statements_of(self.facts, subject, hop.predicate, objects) if self.budget.spend(1) else []
+            self.budget.spend(len(found))
+            names = self.qualifiers.setdefault(hop.predicate, {})
+            names.update(dict.fromkeys(name for one in found for name, _ in one.qualifiers))
+            for one in admitted(found, hop.where, self.names, self.kind):
+                back = bool(forwards and one.qualifiers)
+                fact = (one.object, forwards or "", subject) if back else self.fact(subject, hop.predicate, one.object)
+                for member in [one.object] if hop.its is None else self.names.values(one, hop.its):
+                    known[subject].append(Edge(member, one, (fact, one.qualifiers)))
+        return known
+
+    def leads(self, subjects: Sequence[str], hop: Hop) -> Mapping[str, Sequence[str]]:
+        """Return what a hop that is made once leads to from each subject, as far as the budget lasts."""
+        if not hop.has_statements:
+            return self.objects(subjects, hop.predicate)
+        edges = self.edges(subjects, hop)
+        return {subject: list(dict.fromkeys(edge.member for edge in edges[subject])) for subject in subjects}
+
+    def proof(self, subject: str, hop: Hop, member: str) -> Proof:
+        """Return the fact by which a member was reached."""
+        if hop.has_statements:
+            return next(edge.proof for edge in self._edges[hop][subject] if edge.member == member)
+        return self.fact(subject, hop.predicate, member), ()
+
+    def expand(self, nodes: Sequence[str], hop: Hop) -> tuple[list[str], Mapping[str, Sequence[str]]]:
+        """Return the nodes that a hop reaches, and what it leads to from all nodes from which it is made on the way."""
+        graph, new = dict[str, Sequence[str]](), list(nodes)
+        reached = dict.fromkeys(nodes if hop.closure == "*" else ())
+        while new:
+            led = self.leads(new, hop)
+            graph.update((node, led[node]) for node in new)
+            found = dict.fromkeys(member for node in new for member in led[node])
+            reached |= found
+            new = [member for member in found if member not in graph] if hop.closure else []
+        return list(reached), graph
+
+    def ends(self, members: Sequence[str], hops: Sequence[Hop]) -> dict[str, list[str]]:
+        """Return what hops lead to from each of some members, as far as the budget lasts."""
+        ends = {member: [member] for member in members}
+        for hop in hops:
+            _, graph = self.expand(list(dict.fromkeys(node for nodes in ends.values() for node in nodes)), hop)
+            for member, nodes in ends.items():
+                found, waiting = dict.fromkeys(nodes if hop.closure == "*" else ()), list(nodes)
+                for node in waiting:  # grows in a closure
+                    new = [one for one in graph[node] if one not in found]
+                    found.update(dict.fromkeys(new))
+                    waiting += new if hop.closure else []
+                ends[member] = list(found)
+                self.budget.spend(len(found))
+        return ends
+
     def follow(self, members: Members, hop: Hop) -> Members:
         """Return the set to which a hop leads from a set. The trail of a member leads back from it."""
         reached: Members = dict(members) if hop.closure == "*" else {}
@@ -220,17 +310,23 @@ class Walks:
         while begin:
             expanded.update(begin)
             following: Members = {}
-            for subject, member in self.pairs(list(begin), hop.predicate):
+            for subject, member in self._steps(list(begin), hop):
                 if member in reached:
                     continue
                 if not self.budget.admits(len(reached) + 1):
                     return reached
-                fact = self.fact(subject, hop.predicate, member)
-                reached[member] = following[member] = Trail(fact, begin[subject])
+                fact, qualifiers = self.proof(subject, hop, member)
+                reached[member] = following[member] = Trail(fact, begin[subject], qualifiers)
             if not hop.closure:
                 break
             begin = {member: trail for member, trail in following.items() if member not in expanded}
         return reached
+
+    def _steps(self, subjects: Sequence[str], hop: Hop) -> Iterator[tuple[str, str]]:
+        if not hop.has_statements:
+            return self.pairs(subjects, hop.predicate)
+        edges = self.edges(subjects, hop)
+        return ((subject, edge.member) for subject in subjects for edge in edges[subject])
 
     def hold(self, subjects: Sequence[str], predicate: str, value: str) -> Members:
         """Return the subjects that have a fact with a predicate and a value, each with that fact.
@@ -271,16 +367,17 @@ class Walks:
         return {subject for subject in subjects if self.facts.is_hub(subject, predicate)}
 
 
-def read_base(walks: Walks, start: str, hops: Sequence[Hop], which: Sequence[WalkFilter]) -> Members:
-    """Return the set to which the hops lead from the start; members that no filter can admit may be missing.
+def read_base(walks: Walks, starts: Sequence[str], hops: Sequence[Hop], which: Sequence[WalkFilter]) -> Members:
+    """Return the set to which the hops lead from the starts; members that no filter can admit may be missing.
 
     Raises QueryError if a hub's facts are needed.
     """
-    if len(hops) != 1 or hops[0].closure:
-        members: Members = {start: None}
+    if len(starts) != 1 or len(hops) != 1 or hops[0].closure or hops[0].has_statements:
+        members: Members = dict.fromkeys(starts)
         for hop in hops:
             members = walks.follow(members, hop)
         return members
+    start = starts[0]
     (hop,) = hops
     count = walks.facts.counts([start], hop.predicate)[0]
     is_hub = walks.facts.is_hub(start, hop.predicate)
@@ -308,6 +405,8 @@ class _Side:
         """Return the way back through a filter; None if there is none."""
         if which.operator != "is" or (which.hops and walks.kind(which.hops[-1].predicate) != "entity"):
             return None  # nothing leads back from a literal
+        if which.negated or which.than or any(hop.has_statements for hop in which.hops):
+            return None
         # Describes what leads away from the value: an index may know the inverse of a predicate by that alone.
         walks.facts.describe(list(walks.facts.predicates(which.value)))
         back = [(walks.facts.inverse_of(hop.predicate), hop.closure) for hop in reversed(which.hops)]

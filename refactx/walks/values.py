@@ -5,7 +5,8 @@ value if that is before the period, *equals* it within the period, and is *over*
 three holds: `1956-10-20` equals `1956`, and `1956` is under `1956-10-20`. (A truthy dump writes a year as its 1
 January, so a literal does not say how precise it is.)
 
-**Quantities** compare as decimal numbers of any size, without their units, **coordinates** are equal or not, and **text**
+**Quantities** compare as decimal numbers of any size; amounts with units, if their units convert (`refactx.walks.units`),
+and with a number without a unit by their numbers. **Coordinates** are equal or not, and **text**
 compares without the case of letters. A name is compared without its description in parentheses; it also equals itself
 with it. If the kind of a predicate's objects is not known, a literal has every kind that it can be read as: `1956` is a
 time and a quantity. So has text that is sorted, or compared by *over* or *under*: a graph may have numbers without a
@@ -20,6 +21,7 @@ from typing import Literal
 
 from refactx.linking.names import bare_name
 from refactx.walks.language import Operator, QueryError, ValueKind
+from refactx.walks.units import converted
 
 Day = tuple[int, int, int]
 """Year, month and day. 1 BCE is the year 0, 200 BCE is -199. Days compare as the tuples do."""
@@ -85,6 +87,36 @@ def parse_time(text: str) -> Period | None:
     return Period((year, month or 1, day or 1), end)
 
 
+def time_between(first: str, last: str) -> str | None:
+    """Return how much later one time is than another, in years, months or days: as exact as the vaguer of the two is. None
+    if one is no time.
+
+    >>> time_between("1990", "1994-05"), time_between("1990-05", "1990-06"), time_between("1990-03-01", "1990-02-27")
+    ('4 years', '1 month', '-2 days')
+    """
+    begin, end = parse_time(first), parse_time(last)
+    if begin is None or end is None:
+        return None
+    years, months = end.first[0] - begin.first[0], end.first[1] - begin.first[1]
+    size, unit = [
+        (years, "year"),
+        (12 * years + months, "month"),
+        (day_number(end.first) - day_number(begin.first), "day"),
+    ][min(first.count("-"), last.count("-"))]
+    return f"{size} {unit}{'' if abs(size) == 1 else 's'}"
+
+
+def day_number(day: Day) -> int:
+    """Return the number of a day in the Gregorian calendar, continued to all years.
+
+    >>> day_number((1970, 1, 1)) - day_number((1969, 12, 31)), day_number((1, 3, 1)) - day_number((0, 2, 28))
+    (1, 367)
+    """
+    year, month, number = day
+    year, month = (year - 1, month + 9) if month < 3 else (year, month - 3)
+    return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + number
+
+
 def parse_quantity(text: str) -> Decimal | None:
     """Return the number that a text is, with or without commas between thousands; None if it is not a number.
 
@@ -99,14 +131,48 @@ def parse_quantity(text: str) -> Decimal | None:
         return None
 
 
-def number_of_amount(text: str) -> str:
-    """Return the number of an amount, which may have a unit after it; a text that is no amount as it is.
+def parse_amount(text: str) -> tuple[Decimal, str] | None:
+    """Return a number with the unit after it, which may be empty; None of what is no amount.
 
-    >>> number_of_amount("4478 metre"), number_of_amount("-0.440"), number_of_amount("Up 2")
-    ('4478', '-0.440', 'Up 2')
+    >>> parse_amount("4478 metre"), parse_amount("-0.440"), parse_amount("Up 2")
+    ((Decimal('4478'), 'metre'), (Decimal('-0.440'), ''), None)
     """
     number, _, unit = text.partition(" ")
-    return number if unit and not unit[0].isdigit() and _QUANTITY.fullmatch(number) else text
+    amount = parse_quantity(number)
+    return None if amount is None or unit[:1].isdigit() else (amount, unit)
+
+
+def amount_in(text: str, unit: str) -> Decimal | None:
+    """Return the number of an amount in a unit, whatever its own is if that is empty; None if it cannot be converted.
+
+    >>> amount_in("4478 metre", "metre"), amount_in("4478 metre", ""), amount_in("4478", "metre")
+    (Decimal('4478'), Decimal('4478'), None)
+    """
+    amount = parse_amount(text)
+    return amount[0] if amount and not unit else converted(*amount, unit) if amount else None
+
+
+def common_unit(values: Iterable[str], place: str) -> str:
+    """Return the unit in which amounts compare; empty if none has one. Raise QueryError if there is none.
+
+    `place`: where they come from, such as `<height>`.
+    """
+    units = list(dict.fromkeys(amount[1] for value in values if (amount := parse_amount(value)) is not None))
+    odd = next((unit for unit in units[1:] if converted(Decimal(1), unit, units[0]) is None), None)
+    if odd is not None:
+        first, other = (f"in <{unit}>" if unit else "without a unit" for unit in (units[0], odd))
+        raise QueryError(f"the values of {place} cannot be compared: some are {first}, and others {other}")
+    return units[0] if units else ""
+
+
+def written_number(number: Decimal, unit: str = "") -> str:
+    """Return a number that was computed as a literal has it, rounded to six decimals, with its unit.
+
+    >>> written_number(Decimal(10) / 3), written_number(Decimal("7.50"), "metre"), written_number(Decimal("3E+2"))
+    ('3.333333', '7.5 metre', '300')
+    """
+    text = f"{number:.6f}".rstrip("0").rstrip(".")
+    return f"{text} {unit}" if unit else text
 
 
 def parse_coordinates(text: str) -> Coordinates | None:
@@ -140,6 +206,10 @@ class Comparison:
         self._kind: ValueKind = "literal" if kind == "text" and operator in ("over", "under") else kind
         self._folded = value.casefold()
         self._time, self._quantity, self._coordinates = _readings(value, self._kind)
+        self._unit = ""
+        amount = parse_amount(value) if self._kind in ("quantity", "literal", "mixed") else None
+        if amount and operator in ("equals", "over", "under"):
+            self._quantity, self._unit = amount
         self._has_reading = (self._time, self._quantity, self._coordinates) != (None, None, None)
         if operator in ("over", "under"):
             if kind in ("entity", "coordinates"):
@@ -162,7 +232,11 @@ class Comparison:
         if self._time is not None and time is not None:
             before, after = time.first < self._time.first, time.first >= self._time.end
             return {"under": before, "over": after}.get(self._operator, not (before or after))
-        if self._quantity is not None and quantity is not None:
+        if self._unit:
+            quantity = amount_in(text, self._unit)
+        if self._quantity is not None and (quantity is not None or self._unit):
+            if quantity is None:
+                return None
             return {"under": quantity < self._quantity, "over": quantity > self._quantity}.get(
                 self._operator, quantity == self._quantity
             )
@@ -195,9 +269,7 @@ def _readings(text: str, kind: ValueKind) -> tuple[Period | None, Decimal | None
     is_open = kind in ("literal", "mixed")
     return (
         parse_time(text) if is_open or kind == "time" else None,
-        parse_quantity(number_of_amount(text) if kind == "quantity" else text)
-        if is_open or kind == "quantity"
-        else None,
+        amount_in(text, "") if kind == "quantity" else parse_quantity(text) if is_open else None,
         parse_coordinates(text) if is_open or kind == "coordinates" else None,
     )
 
@@ -229,13 +301,13 @@ def order_of(values: Iterable[str], kind: ValueKind, place: str) -> Ordered:
     raise QueryError(f"the values of {place} cannot be sorted: <{time}> is a time, <{number}> a quantity")
 
 
-def sort_key(value: str, order: Ordered) -> Day | Decimal | None:
-    """Return what a value is sorted by; None if it is not of the kind.
+def sort_key(value: str, order: Ordered, unit: str = "") -> Day | Decimal | None:
+    """Return what a value is sorted by, amounts in a unit; None if it is not of the kind.
 
     >>> sort_key("1956-10", "time"), sort_key("-1.50", "quantity"), sort_key("Bob", "time")
     ((1956, 10, 1), Decimal('-1.50'), None)
     """
     if order == "quantity":
-        return parse_quantity(number_of_amount(value))
+        return amount_in(value, unit)
     period = parse_time(value)
     return None if period is None else period.first

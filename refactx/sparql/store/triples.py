@@ -34,7 +34,7 @@ from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.index import Named
 from refactx.iris import PREFIXES, entity_iri, property_iri
 from refactx.linking.names import bare_name
-from refactx.walks.values import number_of_amount, parse_coordinates, parse_time
+from refactx.walks.values import parse_amount, parse_coordinates, parse_time
 
 LABEL = NamedNode(PREFIXES["rdfs"] + "label")
 DESCRIPTION = NamedNode(PREFIXES["schema"] + "description")
@@ -136,7 +136,7 @@ def value_literal(text: str, kind: str | None) -> Literal | None:
     is_open = kind not in ("time", "quantity", "coordinates")
     found = None
     if is_open or kind == "quantity":
-        found = _quantity(number_of_amount(text) if kind == "quantity" else text)
+        found = _quantity(text.partition(" ")[0] if kind == "quantity" and parse_amount(text) else text)
     if found is None and (is_open or kind == "time"):
         found = _time(text)
     if found is None and (is_open or kind == "coordinates"):

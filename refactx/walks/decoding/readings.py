@@ -27,7 +27,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from refactx.tree.tree import Tokens
-from refactx.walks.evaluate import CompiledFilter
+from refactx.walks.filters import CompiledFilter
 from refactx.walks.language import (
     TERMINATOR,
     Closure,
