@@ -155,6 +155,7 @@ USED = """
     UNION SELECT object FROM judged_others WHERE reason IS NULL AND object IS NOT NULL
     UNION SELECT property FROM pairs_of WHERE reason IS NULL
     UNION SELECT object FROM pairs_of WHERE reason IS NULL AND object IS NOT NULL
+    UNION SELECT entity FROM unit_labels WHERE label IS NOT NULL
 """
 PREDICATES = """
     UNION ALL SELECT property, object, kind FROM judged_others WHERE reason IS NULL

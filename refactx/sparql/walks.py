@@ -172,11 +172,12 @@ class _Chain:
 def _select(patterns: Patterns, names: _FactNames) -> Query:
     if patterns.either is not None:
         one, other, iri, has_more = patterns.either
-        by = MemberValue(names.hops([PropertyStep(iri)])[0].predicate)
-        return Query("most" if has_more else "least", names.entity(one), by=by, also=(names.entity(other),))
+        measure = MemberValue(names.hops([PropertyStep(iri)])[0].predicate)
+        return Query("most" if has_more else "least", names.entity(one), by=measure, also=(names.entity(other),))
     asked = PatternTerm(variable=patterns.asked)
     chains = _chains(asked, patterns)
-    by, limit = None, 1
+    by: MemberValue | None = None
+    limit = 1
     head: Head = "count" if patterns.counts else "list"
     sorted_by = [chain for chain in chains if (said := chain.steps[0].statement) is not None and said.sorts is not None]
     if patterns.order is not None and len(sorted_by) == 1:

@@ -42,10 +42,11 @@ from refactx.sparql.store.triples import (
     own,
     value_of,
 )
-from refactx.walks.values import number_of_amount, parse_coordinates
+from refactx.walks.values import parse_amount, parse_coordinates
 
 _PROPERTY = re.compile(r"P[1-9]\d*", re.ASCII)
 _COARSE = re.compile(r"(-?\d+)((?:-\d\d){2})(T.*)", re.ASCII)
+_YEAR_BEFORE = re.compile(r"\d+ BCE", re.ASCII)
 _PRECISIONS = {0: 11, 1: 10, 2: 9}
 """Wikibase's numbers for days, months and years, by how many of day and month are unknown."""
 _STATEMENT, _VALUE = f"{OWN}statement:", f"{OWN}value:"
@@ -123,7 +124,7 @@ class StatementTriples:
             return
         parts: dict[str, Literal | NamedNode] = {}
         if value.datatype == DATE_TIME:
-            value, precision = dated(value)
+            value, precision = dated(value, text)
             if (odd := odd_date([value])) is not None:
                 self._odd_dates.setdefault(uses[0].value, odd)
             parts = {"timeValue": value, "timePrecision": Literal(str(precision), datatype=_INTEGER)}
@@ -143,14 +144,15 @@ class StatementTriples:
             yield from (Quad(value_node, _term(f"wikibase:{name}"), part) for name, part in parts.items())
 
     def _unit(self, text: str) -> NamedNode:
-        if (number := number_of_amount(text)) == text:
+        label = (parse_amount(text) or (0, ""))[1]
+        if not label:
             return entity(_NO_UNIT)
-        label = text[len(number) + 1 :]
         return entity(self._units[label]) if label in self._units else own(label)
 
 
-def dated(value: Literal) -> tuple[Literal, int]:
-    """Return a time as the dumps have it, a day, and Wikibase's number of its precision; another literal as it is.
+def dated(value: Literal, text: str = "") -> tuple[Literal, int]:
+    """Return a time as the dumps have it, a day, and Wikibase's number of its precision; another literal as it is. `text`: as
+    facts have it.
 
     >>> dated(Literal("1956-10-00T00:00:00Z", datatype=DATE_TIME))[0].value
     '1956-10-01T00:00:00Z'
@@ -158,6 +160,8 @@ def dated(value: Literal) -> tuple[Literal, int]:
     match = _COARSE.fullmatch(value.value) if value.datatype == DATE_TIME else None
     if match is None:
         return value, _PRECISIONS[0]
+    if _YEAR_BEFORE.fullmatch(text):  # its literal has a month and a day
+        return value, _PRECISIONS[2]
     day = f"{match[1]}{match[2].replace('-00', '-01')}{match[3]}"
     return Literal(day, datatype=DATE_TIME), _PRECISIONS[match[2].count("-00")]
 
@@ -205,6 +209,7 @@ def is_own(term: Any) -> bool:
 def statements_in_store(store: Store, subject: NamedNode, predicate: NamedNode) -> set[Quad]:
     """Return the triples of the statements to which a predicate leads from a subject, and of the nodes of their values."""
     claims = list(store.quads_for_pattern(subject, predicate, None))
-    said = [quad for claim in claims for quad in store.quads_for_pattern(claim.object, None, None)]
-    values = {quad.object for quad in said if is_own(quad.object)}
+    nodes = [quad.object for quad in claims if isinstance(quad.object, NamedNode)]
+    said = [quad for statement in nodes for quad in store.quads_for_pattern(statement, None, None)]
+    values = {quad.object for quad in said if isinstance(quad.object, NamedNode) and is_own(quad.object)}
     return {*claims, *said, *(quad for value in values for quad in store.quads_for_pattern(value, None, None))}

@@ -157,7 +157,8 @@ class Patterns:
         order, is_list = self.order, not (self.ask or self.counts)
         if any(condition.is_text for condition in self.conditions) or (is_list and self.limit and order is None):
             return False
-        if self.either or any(one.than for one in self.conditions) or not all(_is_exact(step) for edge in self.edges for step in edge.steps):
+        steps = [step for edge in self.edges for step in edge.steps]
+        if self.either or any(one.than for one in self.conditions) or not all(map(_is_exact, steps)):
             return False
         if order is not None and order.counted and not order.distinct:
             return self.has_one_row_each(order.variable)
@@ -169,7 +170,9 @@ class Patterns:
         ends = [term.variable for edge in self.edges for term in (edge.subject, edge.object) if term.variable]
         if self.has_labels or set(ends) - {self.asked, besides} or ends.count(besides or "") > 1:
             return False
-        return all(len(e.steps) == 1 and e.steps[0] == PropertyStep(e.steps[0].iri, e.steps[0].inverse) for e in self.edges)
+        return all(
+            len(e.steps) == 1 and e.steps[0] == PropertyStep(e.steps[0].iri, e.steps[0].inverse) for e in self.edges
+        )
 
 
 def read_patterns(text: str) -> Patterns | None:
@@ -207,7 +210,11 @@ class _PatternReader:
             self._compare_with_others(shown)
             if not self.patterns.ask:
                 self._select(query)
-        elif self.patterns.ask or query.order_by or [_variable(one.expression) for one in query.selected] != [self._chosen]:
+        elif (
+            self.patterns.ask
+            or query.order_by
+            or [_variable(one.expression) for one in query.selected] != [self._chosen]
+        ):
             raise _OtherPart
 
     def _group(self, group: tree.Group) -> None:
@@ -255,7 +262,7 @@ class _PatternReader:
             raise _OtherPart
         more, less = (edges.get(_variable(_bare(part))) for part in test.arguments)
         chosen, other = map(_term_of, parts[1:])
-        if more is None or less is None or more.steps != less.steps or len(more.steps) != 1 or "=" == test.name:
+        if more is None or less is None or more.steps != less.steps or len(more.steps) != 1 or test.name == "=":
             raise _OtherPart
         if {more.subject, less.subject} != {chosen, other} or more.steps[0] != PropertyStep(more.steps[0].iri):
             raise _OtherPart
@@ -295,7 +302,9 @@ class _PatternReader:
             else:
                 self._relation(left, sign, right, position)
         elif name == "!=" and _is(arguments[1], "iri"):
-            other = TermComparison(term=_term_of(arguments[0]), sign="is not", id=_term_of(arguments[1]).id, position=position)
+            other = TermComparison(
+                term=_term_of(arguments[0]), sign="is not", id=_term_of(arguments[1]).id, position=position
+            )
             self.patterns.conditions.append(other)
         elif name in ("STRSTARTS", "CONTAINS"):
             self._text(arguments[0], "starts with" if name == "STRSTARTS" else "contains", arguments[1], position)
