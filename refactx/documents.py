@@ -128,8 +128,9 @@ def evidence_document(found: Evidence) -> EvidenceDocument:
 
 @dataclass(frozen=True, kw_only=True)
 class QueryDocument:
-    """A query on the facts, with its answer. `rows`: the members of a list; `sorted_by`: the value of each, if they have an
-    order; `count`: of a list or count; `truth`: of a question for yes or no; `reason`: why it is not complete; `facts`:
+    """A query on the facts, with its answer. `rows`: the members of a list, or groups; `sorted_by`: the value of each, if they
+    have an order, or the number of each group; `columns`, `cells`: the further columns of a table, with all values in each;
+    `count`: of a list or count; `truth`: of a question for yes or no; `reason`: why it is not complete; `facts`:
     that prove the answer; `confidence`: how much likelier than no query it makes the question, in nats."""
 
     query: str
@@ -138,6 +139,8 @@ class QueryDocument:
     head: str
     rows: Sequence[EntityDocument | LiteralValue]
     sorted_by: Sequence[str]
+    columns: Sequence[str]
+    cells: Sequence[Sequence[Sequence[EntityDocument | LiteralValue]]]
     count: int | None
     truth: bool | None
     is_complete: bool
@@ -154,8 +157,10 @@ def query_document(found: AnsweredQuery, limit: int | None = None) -> QueryDocum
         sparql=found.sparql,
         answer=found.answer,
         head=found.query.head,
-        rows=[LiteralValue(row) if isinstance(row, str) else named(row) for row in found.rows[:limit]],
+        rows=[*map(_value, found.rows[:limit])],
         sorted_by=result.sorted_by[:limit],
+        columns=result.columns,
+        cells=[[[*map(_value, cell)] for cell in row] for row in found.cells[:limit]],
         count=result.count,
         truth=result.truth,
         is_complete=result.is_complete,

@@ -115,9 +115,12 @@ def _some(names: Iterable[str], shown: int) -> str:
 
 
 def _rows(answered: AnsweredQuery, shown: int) -> Iterator[str]:
-    sorted_by: Sequence[str] = answered.result.sorted_by or [""] * len(answered.rows)
-    for row, by in list(zip(answered.rows, sorted_by, strict=True))[:shown]:
-        parts = [_label(row), by, (isinstance(row, Link) and row.url) or ""]
+    result = answered.result
+    sorted_by: Sequence[str] = result.sorted_by or [""] * len(answered.rows)
+    for at, (row, by) in enumerate(list(zip(answered.rows, sorted_by, strict=True))[:shown]):
+        cells = ["; ".join(map(_label, cell)) or "-" for cell in answered.cells[at]] if answered.cells else []
+        named = [f"{column}: {cell}" for column, cell in zip(result.columns, cells, strict=True)]
+        parts = [_label(row), by, *named, (isinstance(row, Link) and row.url) or ""]
         yield f"Row: {'  '.join(line(part) for part in parts if part)}"
     yield from more(len(answered.rows), shown, "row")
 

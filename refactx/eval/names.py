@@ -20,7 +20,7 @@ from refactx.fact import ALIAS, ALIAS_OF, clean_part, split_fact
 from refactx.index import Index
 from refactx.index.index import completions, normalise_prefix
 from refactx.walks.evaluate import evaluate_walk
-from refactx.walks.language import FactSet, Hop, Query, QueryError, read_line
+from refactx.walks.language import FactSet, Query, QueryError, read_line
 
 _CUT = re.compile(r"\s*[,;\n|•]\s*(?:and\s+|&\s*)?|\s+(?:and|&|/)\s+", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
@@ -128,7 +128,7 @@ def check_line(line: str, facts: FactSet) -> CheckedNames:
 
 
 def _unknown_entities(query: Query, facts: FactSet) -> list[str]:
-    names = [query.start]
+    names = [walk.start for walk in query.walks if walk.start]
     for which in query.which:
         last = [*query.hops, *which.hops][-1:]
         described = facts.describe([hop.predicate for hop in last])
@@ -140,8 +140,8 @@ def _unknown_entities(query: Query, facts: FactSet) -> list[str]:
 
 
 def _unknown_predicates(query: Query, facts: FactSet) -> list[str]:
-    hops = [*query.hops, *(hop for which in query.which for hop in which.hops)]
-    names = [hop.predicate for hop in [*hops, *([Hop(query.by.predicate)] if query.by else [])]]
+    values = [one for one in (query.by, *query.show) if one and not one.its]
+    names = [hop.predicate for walk in query.walks for hop in walk.hops] + [one.predicate for one in values]
     known = facts.describe(names)
     left = [name for name in names if name not in known]
     own = facts.predicates(query.start) if left else {}

@@ -85,13 +85,14 @@ def walk_answer(facts: TreeFacts, text: str, most: int) -> WalkAnswer:
     query, replaced = resolve(read_line(text), facts)
     found = answer_query(query, facts, WalkLimits(facts=most))
     rows = [named(row) for row in found.rows[:most]]
+    stated = list(zip(found.result.facts, found.result.qualifiers, strict=True))
     return WalkAnswer(
         query=found.line,
         answer=found.answer if len(found.rows) <= most else "; ".join(row.label for row in rows),
         rows=rows,
         count=found.result.count,
         complete=found.result.is_complete and len(found.rows) <= most,
-        facts=[verbalise(*fact).strip() for fact in found.result.facts[:most]],
+        facts=[verbalise(*fact, qualifiers).strip() for fact, qualifiers in stated[:most]],
         sparql=found.sparql,
         resolved=[resolved_name(one) for one in replaced],
     )

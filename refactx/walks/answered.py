@@ -16,8 +16,9 @@ class AnsweredQuery:
     """A query with its answer.
 
     `line`: its text; `sparql`: the same query with ids, None if a name of it has none; `result`: its answer, by names;
-    `rows`: the members of a list, with their ids, literals as text; `facts`: facts that prove the answer, with their
-    ids; `confidence`: how much likelier than no query it makes the question, in nats, None if nobody asked.
+    `rows`: the members of a list, or the groups, with their ids, literals as text; `cells`: the further columns of a table,
+    for each row, each with any number of values; `facts`: facts that prove the answer, with their ids; `confidence`:
+    how much likelier than no query it makes the question, in nats, None if nobody asked.
     """
 
     query: Query
@@ -25,6 +26,7 @@ class AnsweredQuery:
     sparql: str | None
     result: Result
     rows: tuple[Link | str, ...]
+    cells: tuple[tuple[tuple[Link | str, ...], ...], ...] = ()
     facts: tuple[LinkedFact, ...]
     confidence: float | None = None
 
@@ -36,8 +38,16 @@ class AnsweredQuery:
     def answer_in(self, write: Callable[[Sequence[str]], Sequence[str]]) -> str:
         """Return the answer in words, with yes, no and names as `write` has them."""
         result, at_least = self.result, "" if self.result.is_complete else "at least "
+
+        def write_each(names: Sequence[str]) -> list[str]:
+            return ["; ".join(write([name])) for name in names]
+
         if self.query.head == "ask":
             return write(["yes" if result.truth else "no"])[0]
+        if self.query.per is not None:
+            groups = result.values if not result.cells else [cells[0][0] for cells in result.cells]
+            of_groups = result.sorted_by if not result.cells else result.values
+            return "; ".join(f"{one}: {of}" for one, of in zip(write_each(groups), write_each(of_groups), strict=True))
         if self.query.head == "count":
             return f"{at_least}{result.count}"
         names = write(result.values)
@@ -49,26 +59,45 @@ def answer_query(
 ) -> AnsweredQuery:
     """Answer a query, with ids and SPARQL. Raises as `refactx.walks.evaluate.evaluate_walk` does."""
     result = evaluate_walk(query, facts, limits)
-    predicates = facts.describe(list({predicate for _, predicate, _ in result.facts}))
-    names = {part for subject, _, object_ in result.facts for part in (subject, object_)}
-    ids = facts.ids(list({query.start, *names, *result.values}))
+    stated = list(zip(result.facts, result.qualifiers, strict=True))
+    columns = [query.per.hops[-1].predicate] if query.per and result.cells else [one.predicate for one in query.show]
+    names = {query.start, *result.values, *(text for row in result.cells for cell in row for text in cell)}
+    names.update(part for (subject, _, object_), _ in stated for part in (subject, object_))
+    names.update(part for _, qualifiers in stated for pair in qualifiers for part in pair)
+    predicates = facts.describe(
+        list({*columns, *(predicate for (_, predicate, _), _ in stated), *(name for _, q in stated for name, _ in q)})
+    )
+    ids = facts.ids(list(names))
 
     def linked(name: str, kind: str) -> Link | str:
         return facts.link(name, ids.get(name)) if kind == "entity" or (kind == "mixed" and name in ids) else name
 
-    proof: list[LinkedFact] = []
-    for subject, name, object_ in result.facts:
-        predicate = predicates.get(name)
-        link = facts.link(name, None if predicate is None else predicate.id)
-        kind = "mixed" if predicate is None else predicate.kind
-        inverse = predicate is not None and predicate.inverse
-        proof.append(LinkedFact(facts.link(subject, ids.get(subject)), link, linked(object_, kind), inverse))
+    def value_of(predicate: str, value: str) -> Link | str:
+        return linked(value, predicates[predicate].kind if predicate in predicates else "mixed")
+
+    def property_of(name: str) -> Link:
+        return facts.link(name, predicates[name].id if name in predicates else ids.get(name))
+
+    proof = [
+        LinkedFact(
+            facts.link(subject, ids.get(subject)),
+            facts.link(name, predicates[name].id if name in predicates else None),
+            value_of(name, object_),
+            name in predicates and predicates[name].inverse,
+            tuple((property_of(qualifier), value_of(qualifier, value)) for qualifier, value in qualifiers),
+        )
+        for (subject, name, object_), qualifiers in stated
+    ]
     return AnsweredQuery(
         query=query,
         line=write_line(query),
         sparql=_sparql(query, facts),
         result=result,
         rows=tuple(linked(value, result.kind) for value in result.values),
+        cells=tuple(
+            tuple(tuple(value_of(name, text) for text in cell) for name, cell in zip(columns, row, strict=True))
+            for row in result.cells
+        ),
         facts=tuple(proof),
         confidence=confidence,
     )

@@ -13,9 +13,8 @@ from typing import Any
 from refactx.fact import Qualifiers
 from refactx.walks.checks import check_hops, check_predicate, check_start, check_statements
 from refactx.walks.filters import CompiledFilter
-from refactx.walks.language import FactSet, Groups, Hop, MemberValue, Query, QueryError, ValueKind
+from refactx.walks.language import FactSet, Groups, Hop, MemberValue, Query, QueryError, ValueKind, Walk, WalkFilter
 from refactx.walks.measures import (
-    Edges,
     Measure,
     Measured,
     bounded,
@@ -91,12 +90,58 @@ _Ways = Mapping[str, Sequence[Trail | None]]
 """The ways of members that match."""
 
 
+class _Set:
+    """The set of a query without its filters. `values`: those of its members that are asked for: if qualifiers are among them,
+    the members are those of all statements of the last hop, of whatever rank."""
+
+    def __init__(
+        self,
+        walks: Walks,
+        starts: Sequence[str],
+        hops: Sequence[Hop],
+        which: Sequence[WalkFilter] = (),
+        values: Iterable[MemberValue | None] = (),
+    ) -> None:
+        self._walks, self._starts, self._hops, self._which = walks, starts, hops, which
+        self._has_its = any(one.its for one in values if one is not None)
+
+    @cached_property
+    def members(self) -> Members:
+        if not self._has_its:
+            return read_base(self._walks, self._starts, self._hops, self._which)
+        found: Members = {}
+        for subject, edge in self._steps:
+            if edge.member not in found and self._walks.budget.admits(len(found) + 1):
+                found[edge.member] = Trail(edge.proof[0], self._subjects[subject], edge.proof[1])
+        return found
+
+    @cached_property
+    def edges(self) -> Mapping[str, Sequence[Edge]]:
+        """The statements of the last hop, by the member to which they lead."""
+        found = dict[str, list[Edge]]()
+        for _, edge in self._steps:
+            found.setdefault(edge.member, []).append(edge)
+        return found
+
+    @cached_property
+    def _subjects(self) -> Members:
+        return read_base(self._walks, self._starts, self._hops[:-1], ())
+
+    @property
+    def _steps(self) -> Iterator[tuple[str, Edge]]:
+        edges = self._walks.edges(list(self._subjects), self._hops[-1])
+        return ((subject, edge) for subject in self._subjects for edge in edges[subject])
+
+    def measure(self, by: MemberValue) -> Measure:
+        return Measure(self._walks, by, self._hops[-1] if self._hops else None, self.edges if by.its else None)
+
+
 class _Evaluation:
     def __init__(self, query: Query, facts: FactSet, limits: WalkLimits) -> None:
         self._query, self._budget = query, Budget(limits)
         self._walks = Walks(facts, self._budget)
-        self._members: Members = {}
         self._starts = (query.start, *query.also)
+        self._set = _Set(self._walks, self._starts, query.hops, query.which, (query.by, *query.show))
         others = [] if query.minus is None else [query.minus.start]
         for start in (*self._starts, *others, *(one.value for one in query.which if one.than)):
             check_start(facts, start)
@@ -115,14 +160,13 @@ class _Evaluation:
     def result(self) -> Result:
         query = self._query
         if query.minus is not None:
-            return self._difference()
+            return self._difference(query.minus)
         plain = (
             Query(query.head, query.start, query.hops[:1]) if query.head in ("count", "ask") and query.hops else None
         )
         if query == plain and not (query.hops[0].closure or query.hops[0].has_statements):
             return self._by_count(query.hops[0].predicate)
-        self._members = read_base(self._walks, self._starts, query.hops, query.which)
-        if not self._members:
+        if not self._set.members:
             check_hops(self._walks, query.hops, self._starts, must_have=self._must_have)
         if query.head == "ask":
             found = next(self._matches(), None)
@@ -132,7 +176,7 @@ class _Evaluation:
             return self._grouped(dict(matches), query.per)
         if query.by is not None:
             answer = self._ranked if query.head in ("most", "least") else self._combined
-            return answer(dict(matches), self._measure(query.by))
+            return answer(dict(matches), self._set.measure(query.by))
         values = tuple(member for member, _ in matches) if query.head == "list" else ()
         return self._table(self._done(matches, values=values, count=len(matches)))
 
@@ -148,23 +192,6 @@ class _Evaluation:
         if self._query.head == "ask":
             return self._done(proof=proof, truth=count > 0)
         return self._done(proof=proof, count=count)
-
-    def _measure(self, by: MemberValue) -> Measure:
-        hops = self._query.hops
-        return Measure(self._walks, by, hops[-1] if hops else None, self._last_edges if by.its else None)
-
-    @cached_property
-    def _last_edges(self) -> Edges:
-        """The statements of the last hop to the set, by the member to which they lead."""
-        *before, last = self._query.hops
-        subjects: Members = dict.fromkeys(self._starts)
-        for hop in before:
-            subjects = self._walks.follow(subjects, hop)
-        found = dict[str, list[Edge]]()
-        for subject, edges in self._walks.edges(list(subjects), last).items():
-            for edge in edges if subject in subjects else ():
-                found.setdefault(edge.member, []).append(edge)
-        return found
 
     def _ranked(self, ways: _Ways, measure: Measure) -> Result:
         found = measure.ranked(list(ways), most=self._query.head == "most", limit=self._query.limit)
@@ -187,9 +214,10 @@ class _Evaluation:
 
     def _grouped(self, ways: _Ways, per: Groups) -> Result:
         groups = grouped(self._walks, list(ways), per.hops)
+        self._need_all()
         if ways and not groups:
             check_hops(self._walks, per.hops, list(ways), must_have=True)
-        measure = self._measure(self._query.by) if self._query.by else None
+        measure = self._set.measure(self._query.by) if self._query.by else None
         if measure is not None and self._query.head in ("most", "least"):
             return self._best_of_groups(ways, groups, per, measure)
         numbers, unit = group_numbers(groups, measure, average=self._query.head == "average")
@@ -224,29 +252,24 @@ class _Evaluation:
             cells=tuple(((group,),) for group, _ in best),
         )
 
-    def _difference(self) -> Result:
-        query, values, proof, place = self._query, list[list[str]](), list[Proof](), ""
-        for start, hops in (
-            (query.start, query.hops),
-            (query.minus.start, query.minus.hops) if query.minus else ("", ()),
-        ):
-            self._members = read_base(self._walks, (start,), hops, ())
-            if not self._members:
+    def _difference(self, minus: Walk) -> Result:
+        by, values, proof = self._query.by, list[list[str]](), list[Proof]()
+        for start, hops in ((self._query.start, self._query.hops), (minus.start, minus.hops)):
+            side = _Set(self._walks, (start,), hops, (), (by,))
+            members = list(side.members)
+            if not members:
                 check_hops(self._walks, hops, [start], must_have=True)
-            proof += [fact for one in self._members.values() for fact in reversed(list(facts_of(one)))]
-            if query.by is None:
+            proof += [fact for one in side.members.values() for fact in reversed(list(facts_of(one)))]
+            if by is None:
                 place, kind = f"<{hops[-1].predicate}>", self._walks.kind_after(hops[-1])
-                values.append(list(self._members))
+                values.append(members)
                 continue
-            if query.by.its:
-                self.__dict__.pop("_last_edges", None)
-                self._query, self._starts = replace(query, start=start, hops=hops), (start,)
-            measure = self._measure(query.by)
-            found = measure.of(list(self._members))
-            if not found and not query.by.counted:
-                measure.check(list(self._members))
+            measure = side.measure(by)
+            found = measure.of(members)
+            if not found and not by.counted:
+                measure.check(members)
             proof += [one.proof for one in found if one.proof]
-            values.append([one.value for one in found] or (["0"] if query.by.counted else []))
+            values.append([one.value for one in found] or (["0"] if by.counted else []))
             place, kind = measure.place, measure.kind
         self._need_all()
         self._kind = "quantity"
@@ -254,10 +277,10 @@ class _Evaluation:
 
     def _table(self, found: Result) -> Result:
         """Return an answer with the columns that are asked for: a row for each member, or for each of its statements."""
-        show = [self._measure(one) for one in self._query.show]
+        show = [self._set.measure(one) for one in self._query.show]
         if not show:
             return found
-        edges = self._last_edges if any(one.by.its for one in show) else None
+        edges = self._set.edges if any(one.by.its for one in show) else None
         rows, proof = table(found.values, show, edges)
         done = self._done(proof=chain(zip(found.facts, found.qualifiers, strict=True), proof))
         return replace(
@@ -298,7 +321,7 @@ class _Evaluation:
 
     def _matches(self) -> Iterator[_Match]:
         """Yield the members that match all filters, as far as the budget lasts."""
-        names, is_empty = list(self._members), True
+        names, is_empty = list(self._set.members), True
         for low in range(0, len(names), AT_ONCE):
             some, ways = names[low : low + AT_ONCE], list[Members]()
             for one in self._filters:
@@ -333,7 +356,7 @@ class _Evaluation:
 
     def _facts_of(self, match: _Match) -> Iterator[Proof]:
         member, ways = match
-        yield from reversed(list(facts_of(self._members[member])))
+        yield from reversed(list(facts_of(self._set.members[member])))
         for way in ways:
             yield from facts_of(way)
 

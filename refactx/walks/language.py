@@ -209,6 +209,16 @@ class Query:
         self._check_sets()
         self._check_tables()
 
+    @property
+    def walks(self) -> tuple[Walk, ...]:
+        """All walks in it: from its starts, from the values of filters, and those of filters and groups, which have no
+        start of their own (an empty name)."""
+        found = [Walk(start, self.hops) for start in (self.start, *self.also)]
+        found += [self.minus] if self.minus else []
+        found += [Walk(one.value, one.than) for one in self.which if one.than]
+        found += [Walk("", one.hops) for one in self.which]
+        return (*found, Walk("", self.per.hops)) if self.per else tuple(found)
+
     def _check_sets(self) -> None:
         if self.head == "difference":
             if self.minus is None or self.which or self.also:

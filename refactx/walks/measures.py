@@ -47,9 +47,9 @@ class Measure:
     @property
     def kind(self) -> ValueKind:
         """The kind of its values."""
-        if self.by.counted or self.by.predicate == DURATION:
-            return "quantity"
-        return self.walks.kind(self.by.predicate)
+        if self.by.its:
+            return self.walks.kind_of_qualifier(self.by.predicate)
+        return "quantity" if self.by.counted else self.walks.kind(self.by.predicate)
 
     @property
     def title(self) -> str:
@@ -78,12 +78,13 @@ class Measure:
         pairs = walks.pairs(members, by.predicate)
         return [Measured(member, value, ((member, by.predicate, value), ())) for member, value in pairs]
 
-    def check(self, members: Sequence[str]) -> None:
-        """Raise QueryError, with names that are near, if none of some members has a value."""
+    def check(self, members: Sequence[str], *, must_have: bool = True) -> None:
+        """Raise QueryError, with names that are near, if none of some members has a value. `must_have`: also if the index has
+        such a predicate."""
         if not self.by.its:
-            check_predicate(self.walks, self.by.predicate, members, must_have=True)
+            check_predicate(self.walks, self.by.predicate, members, must_have=must_have)
         elif self.last is not None and self.by.predicate != DURATION:
-            check_qualifier(self.walks, self.last.predicate, self.by.predicate, must_have=True)
+            check_qualifier(self.walks, self.last.predicate, self.by.predicate, must_have=must_have)
 
     def keys(self, found: Sequence[Measured]) -> tuple[list[tuple[Any, Measured]], str]:
         """Return values with what they compare by, all numbers or all times, and the unit of these numbers.
@@ -210,7 +211,7 @@ class Row(NamedTuple):
 
 def table(members: Sequence[str], columns: Sequence[Measure], edges: Edges | None) -> tuple[list[Row], list[Proof]]:
     """Return the rows of a table of members, and the facts that prove them: a row for each member, or for each of its
-    statements (`edges`). Raises QueryError for a column that no member has."""
+    statements (`edges`). Raises QueryError for a column that the index does not have."""
     proof, found = list[Proof](), list[dict[str, dict[str, None]]]()
     for column in columns:
         cells = dict[str, dict[str, None]]()
@@ -218,7 +219,7 @@ def table(members: Sequence[str], columns: Sequence[Measure], edges: Edges | Non
             cells.setdefault(one.member, {})[one.value] = None
             proof += [one.proof] if one.proof else []
         if members and not cells:
-            column.check(members)
+            column.check(members, must_have=False)
         found.append(cells)
     rows = list[Row]()
     for place, member in enumerate(members):

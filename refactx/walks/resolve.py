@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from refactx.linking.linker import LinkedName
-from refactx.walks.language import Hop, Query, WalkFilter
+from refactx.walks.language import Hop, MemberValue, Query, StatementFilter, Walk, WalkFilter
 from refactx.walks.values import parse_quantity, parse_time
 
 if TYPE_CHECKING:
@@ -37,33 +37,67 @@ class _Resolution:
         self._replaced: dict[str, LinkedName] = {}
 
     def resolved(self, query: Query) -> tuple[Query, tuple[LinkedName, ...]]:
-        all_hops = (query.hops, *(which.hops for which in query.which))
-        first = next((hops[0].predicate for hops in all_hops if hops), "")
-        known = self._linker.predicate(first) if first else None
-        start = self._entity(query.start, (first or None) if known is None else known.name)
+        first = next((walk.hops[0].predicate for walk in query.walks if walk.hops and walk != query.minus), "")
+        start, *also = (self._start(name, first) for name in (query.start, *query.also))
         hops = self._hops(query.hops, start)
-        which = tuple(self._filter(one, hops, "" if query.hops else start) for one in query.which)
-        by = query.by and replace(query.by, predicate=self._predicate(query.by.predicate))
-        return replace(query, start=start, hops=hops, which=which, by=by), tuple(self._replaced.values())
+        return replace(
+            query,
+            start=start,
+            also=tuple(also),
+            hops=hops,
+            which=tuple(self._filter(one, hops, "" if query.hops else start) for one in query.which),
+            by=query.by and self._value(query.by),
+            per=query.per and replace(query.per, hops=self._hops(query.per.hops, "")),
+            show=tuple(map(self._value, query.show)),
+            minus=query.minus and self._walk(query.minus),
+        ), tuple(self._replaced.values())
+
+    def _start(self, label: str, first: str) -> str:
+        known = self._linker.predicate(first) if first else None
+        return self._entity(label, (first or None) if known is None else known.name)
+
+    def _walk(self, walk: Walk) -> Walk:
+        start = self._start(walk.start, walk.hops[0].predicate if walk.hops else "")
+        return Walk(start, self._hops(walk.hops, start))
+
+    def _value(self, value: MemberValue) -> MemberValue:
+        return replace(value, predicate=self._predicate(value.predicate))
 
     def _hops(self, hops: Sequence[Hop], start: str) -> tuple[Hop, ...]:
         """Return hops; those of `start` may have predicates of its own."""
-        return tuple(
-            replace(hop, predicate=self._predicate(hop.predicate, "" if at else start)) for at, hop in enumerate(hops)
-        )
+        return tuple(self._hop(hop, "" if at else start) for at, hop in enumerate(hops))
+
+    def _hop(self, hop: Hop, subject: str) -> Hop:
+        predicate = self._predicate(hop.predicate, subject)
+        where = list[StatementFilter]()
+        for one in hop.where:
+            if one.word == "with":
+                name, value = self._predicate(one.values[0]), one.values[1]
+                value = self._of_kind(value, name) if one.operator == "is" else value
+                one = replace(one, values=(name, value))  # noqa: PLW2901  # as the index has it
+            elif one.word == "being":
+                one = replace(one, values=(self._of_kind(one.values[0], predicate),))  # noqa: PLW2901
+            where.append(one)
+        return replace(hop, predicate=predicate, where=tuple(where), its=hop.its and self._predicate(hop.its))
 
     def _filter(self, which: WalkFilter, hops: Sequence[Hop], start: str) -> WalkFilter:
         which = replace(which, hops=self._hops(which.hops, start))
+        if which.than:
+            than = self._walk(Walk(which.value, which.than))
+            return replace(which, value=than.start, than=than.hops)
         before = (*hops, *which.hops)
         if which.operator != "is" or not before:
             return which
-        predicate = before[-1].predicate
+        return replace(which, value=self._of_kind(which.value, before[-1].its or before[-1].predicate))
+
+    def _of_kind(self, value: str, predicate: str) -> str:
+        """Return the object that a value means after a predicate: the name of an entity, if it leads to such."""
         described = self._facts.describe([predicate]).get(predicate)
         kind = "entity" if described is None else described.kind
-        is_literal = parse_quantity(which.value) is not None or parse_time(which.value) is not None
+        is_literal = parse_quantity(value) is not None or parse_time(value) is not None
         if kind not in ("entity", "mixed") or (kind == "mixed" and is_literal):
-            return which
-        return replace(which, value=self._entity(which.value, self._facts.inverse_of(predicate)))
+            return value
+        return self._entity(value, self._facts.inverse_of(predicate))
 
     def _entity(self, label: str, predicate: str | None) -> str:
         return self._noted(label, self._linker.entity(label, () if predicate is None else (predicate,)))

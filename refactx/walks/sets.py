@@ -151,7 +151,12 @@ class Walks:
 
     def kind_after(self, hop: Hop) -> ValueKind:
         """Return the kind of what a hop leads to."""
-        return "quantity" if hop.its == DURATION else self.kind(hop.predicate if hop.its is None else hop.its)
+        return self.kind(hop.predicate) if hop.its is None else self.kind_of_qualifier(hop.its)
+
+    def kind_of_qualifier(self, name: str) -> ValueKind:
+        """Return the kind of a qualifier's values: tables do not say that of `start`."""
+        kind = "quantity" if name == DURATION else self.kind(name)
+        return "time" if name in self.names.all and kind not in ("quantity", "entity") else kind
 
     def is_known(self, predicate: str) -> bool:
         """Return whether the index names a predicate so. (An index of ready-made facts names none.)"""
@@ -256,7 +261,7 @@ class Walks:
             self.budget.spend(len(found))
             names = self.qualifiers.setdefault(hop.predicate, {})
             names.update(dict.fromkeys(name for one in found for name, _ in one.qualifiers))
-            for one in admitted(found, hop.where, self.names, self.kind):
+            for one in admitted(found, hop.where, self.names, self.kind_of_qualifier):
                 back = bool(forwards and one.qualifiers)
                 fact = (one.object, forwards or "", subject) if back else self.fact(subject, hop.predicate, one.object)
                 for member in [one.object] if hop.its is None else self.names.values(one, hop.its):

@@ -18,7 +18,7 @@ NUMBERS = frozenset(XSD + name for name in ("decimal", "integer", "long", "int",
 DATES = frozenset(XSD + name for name in ("dateTime", "date"))
 
 _LEXICAL_DATE = re.compile(r"([+-]?\d{4,})-(\d\d)-(\d\d)(?:T00:00:00(?:\.0+)?)?(?:Z|[+-]00:00)?", re.ASCII)
-_SIGNS = {"is": "=", "equals": "=", "over": ">", "under": "<"}
+SIGNS = {"is": "=", "equals": "=", "over": ">", "under": "<"}
 _GLOBES = {"mercury": "Q308", "venus": "Q313", "moon": "Q405", "mars": "Q111"}
 _DIGITS = 18
 """A number of more digits is written as a double: SPARQL engines have decimals of 18 digits (XSD 1.1 asks for 16)."""
@@ -39,14 +39,14 @@ def comparison(variable: str, operator: Operator, value: str, kind: ValueKind) -
 
     Raises QueryError if values of the kind do not compare so.
     """
-    sign, is_open = _SIGNS[operator], kind in ("mixed", "literal")
+    sign, is_open = SIGNS[operator], kind in ("mixed", "literal")
     options = []
     if (kind == "quantity" or is_open) and (number := parse_quantity(value)) is not None:
         options.append(f"{variable} {sign} {_number(number)}")
     if (kind == "time" or is_open) and (period := parse_time(value)) is not None:
         exact = operator == "is" and period.first[0] > 0
         options.append(
-            f"{variable} = {_written(value)}" if exact else _in_time(variable, sign, period.first, period.end)
+            f"{variable} = {_written(value)}" if exact else in_time(variable, sign, period.first, period.end)
         )
     if options:  # 1956 is an amount or a year, if nobody knows which
         return options[0] if len(options) == 1 else f"{options[0]} || {options[1]}"
@@ -138,7 +138,8 @@ def _number(number: Decimal) -> str:
     return text if text and sum(map(str.isdigit, text)) <= _DIGITS else f"{number:E}"
 
 
-def _in_time(variable: str, sign: str, first: Day, end: Day) -> str:
+def in_time(variable: str, sign: str, first: Day, end: Day) -> str:
+    """Return the expression that a variable is before, after or in a span of time (`<`, `>`, `=`), which ends before `end`."""
     # The end of a period may be a day after the last of a month, or day or month 0.
     year, month, day = end[0] + (end[1] > 12), end[1] % 12 if end[1] > 12 else max(end[1], 1), max(end[2], 1)
     after = _next((year, month, day - 1)) if day > _last(year, month) else (year, month, day)

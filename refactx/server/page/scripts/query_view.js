@@ -57,12 +57,15 @@ export function queryView(query, text) {
 }
 
 function columnsOf(query) {
-    return ["row", "by"].slice(0, textsOf(query)[0].length);
+    return ["row", ...(query.sorted_by.length ? ["by"] : []), ...query.columns];
 }
 
 function textsOf(query) {
-    const texts = query.rows.map((row, at) => [textOf(row), query.sorted_by[at] ? textOf(query.sorted_by[at]) : ""]);
-    return texts.some(([, by]) => by) ? texts : texts.map(([row]) => [row]);
+    return query.rows.map((row, at) => [
+        textOf(row),
+        ...(query.sorted_by.length ? [textOf(query.sorted_by[at])] : []),
+        ...(query.cells[at] ?? []).map((cell) => cell.map(textOf).join("; ")),
+    ]);
 }
 
 function rowsOf(query) {
@@ -75,6 +78,9 @@ function rowsOf(query) {
             {},
             shown,
             by && element("span", { class: "soft" }, " ", isolated(by.literal ?? by.label)),
+            ...(query.cells[at] ?? []).map((cell, column) =>
+                element("span", { class: "soft" }, ` ${query.columns[column]}: `, isolated(cell.map(textOf).join("; "))),
+            ),
         );
     });
     if (query.rows.length > SHOWN) {
