@@ -1,6 +1,7 @@
 """Statements with qualifiers in SPARQL: the store and the tree of an index give the rows of Wikidata's own RDF."""
 
 import random
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -126,6 +127,32 @@ def index(module_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with living.open() as index:
         build_store(index)
         yield index
+
+
+IDS = {"Q64": "Q1", "Q12418": "Q1", "Q42": "Q1", "Q30": "Q1", "Q44585": "Q2", "P166": "P10", "P6": "P10", "P186": "P10"}
+IDS |= {"P569": "P12", "P2048": "P11", "P518": "P642", "P585": "P580"}
+EXAMPLES = Path(__file__).parent.joinpath("syntax", "wikidata_examples.sparql").read_text().split("#title: ")[1:]
+TITLES = (
+    "Awarded Chemistry Nobel Prizes",
+    "Materials of the Mona Lisa",
+    "Born this month",
+    "Heights, with",
+    "Values of the best rank",
+    "Awards, with the year",
+)
+"""Wikidata's examples that have rows on these statements, by the ids that these have."""
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_an_example_of_wikidata_has_the_rows_of_the_dump(title: str, index: Index, twin: Store) -> None:
+    (query,) = [text.partition("\n")[2] for text in EXAMPLES if text.startswith(title)]
+    query = re.sub(r"\b[PQ]\d+\b", lambda id_: IDS.get(id_[0], id_[0]), query)
+    with closing(open_engine(index, "store")) as engine:
+        found, expected = engine.run(query), StoreEngine(twin).run(query)
+    assert isinstance(found, Rows)
+    assert isinstance(expected, Rows)
+    assert sorted(map(str, found.rows)) == sorted(map(str, expected.rows)) != []
+    assert found.note == ""
 
 
 def answers(store: Store, query: str) -> object:
