@@ -417,7 +417,7 @@ class _Change:
         if adds and knowledge is not None:
             if knowledge.report.statements:
                 writing.note_statements(self.connection, self.entry, knowledge.report.statements)
-            for key in ("inverse_properties", "ready_inverses", "property_aliases"):
+            for key in ("inverse_properties", "ready_inverses", "property_aliases", "units"):
                 _add_to_report(self.connection, self.entry, key, getattr(knowledge.report, key))
             own, tables = _own_tables(self.entry), knowledge.report.selection["tables"]
             if (rows_of := tables.get("rows_of", ())) and tuple(rows_of) != own.rows_of:
@@ -540,7 +540,7 @@ def _property_number(id_: str) -> int:
 def _add_to_report(connection: Connection, entry: CatalogueEntry, key: str, found: Mapping[str, Any]) -> int:
     """Add to a part of the report of an index what it does not have of properties yet, and return of how many.
 
-    `found`: as `Report.inverse_properties`, `ready_inverses` or `property_aliases`.
+    `found`: as `Report.inverse_properties`, `ready_inverses`, `property_aliases` or `units`.
     """
     known = entry.report.get(key, {})
     new = {one: other for one, other in found.items() if one not in known}

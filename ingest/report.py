@@ -38,6 +38,7 @@ class Report:
     predicate of ready-made facts to the name of its inverse that the rules gave, "" for none; changes follow it too.
     `names_by_language` counts the labels and other names in each language by which something is known: that are its
     name, or lead to it. `property_aliases` maps the name of a predicate to its other names, if aliases were asked for.
+    `units` maps the label of each unit of an amount to its id, without units of one label.
     `hubs` counts the pairs of an object and a predicate in the table `refactx.hubs`; None if the index was ingested
     before there was one. `selection` is `Selection.to_json()`. `prompt`: examples of the index's own for its
     prompt (`refactx.ask.examples`). `texts_checked`: facts whose text the tokenizer changes
@@ -65,6 +66,7 @@ class Report:
     inverse_properties: dict[str, str] = field(default_factory=dict)
     ready_inverses: dict[str, str] = field(default_factory=dict)
     property_aliases: dict[str, list[str]] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
     prompt: dict[str, Any] = field(default_factory=dict)
     hubs: int | None = None
     texts_checked: bool = True

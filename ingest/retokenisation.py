@@ -101,7 +101,7 @@ def _encode_again(index: Index, build: Build) -> tuple[EncodedFacts, int]:
 
 
 def _report(base: CatalogueEntry, facts: int, descriptions: int, hubs: int | None) -> Report:
-    kept = ("selection", "inverse_properties", "property_aliases", "prompt")
+    kept = ("selection", "inverse_properties", "property_aliases", "units", "prompt")
     statements = base.report.get("statements", 0)
     return Report(
         facts=facts,

@@ -115,7 +115,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "selection": 4400,  # the choice among statements; parts of names, kinds of things, what a superlative compares
     "ask": 5830,  # qualifiers of facts; words and answers by language; thoughts, which were in selection; an index has a ranker
     "ingest": 16400,  # statements of Wikidata in JSON and RDF; columns and edges that are qualifiers; members of classes
-    "sparql": 14400,  # facts with qualifiers are no triples
+    "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks
     "eval": 4862,  # questions of a language
     "documents server mcp": 8170,  # qualifiers in the document of a fact
     "cli models build": 6870,  # facts with qualifiers; the tokenizer of a GGUF file is kept; options of engines; languages

@@ -13,7 +13,7 @@ import click
 from pyoxigraph import Store
 
 from bench.gold_walks.answers import Answer, answer_of_index, answer_of_store, load
-from bench.gold_walks.differences import NO_WALK, OTHER, REASONS, REFUSED, SAME, TIE, is_tie, reason
+from bench.gold_walks.differences import NO_WALK, OTHER, REASONS, REFUSED, SAME, TIE, UNWRITTEN, is_tie, reason
 from refactx.index.open import open_index
 from refactx.sparql.walks import from_sparql
 from refactx.walks.facts import TreeFacts
@@ -53,7 +53,7 @@ def main(questions: Path, claims: Path, index: str, show: bool) -> None:
             found[question["kind"]].append(compared)
             if compared.outcome == NO_WALK and show:
                 click.echo(f"{question['id']}: {NO_WALK}\n  {question['sparql'].rpartition('> ')[2]}")
-            elif {compared.outcome, compared.written} - {SAME, NO_WALK, ""}:
+            elif {compared.outcome, compared.written} - {SAME, NO_WALK, UNWRITTEN, ""}:
                 click.echo(f"{question['id']}: {compared.outcome}: {compared.note}\n  {compared.line}")
     _print_table(found)
 
@@ -74,7 +74,10 @@ def compare(gold: str, facts: FactSet, store: Store) -> Compared:
 
 
 def _written(query: Query, facts: FactSet, store: Store, got: Answer) -> str:
-    expected = answer_of_store(to_sparql(query, facts), store)
+    try:
+        expected = answer_of_store(to_sparql(query, facts), store)
+    except QueryError:
+        return UNWRITTEN
     return SAME if got == expected else TIE if is_tie(query, facts, (expected, got)) else OTHER
 
 

@@ -16,6 +16,7 @@ from refactx.walks.answered import answer_query
 from refactx.walks.language import FactSet, Query
 
 SAME, NO_WALK, REFUSED, TIE, OTHER = "same", "no walk", "refused", "tie", "other"
+UNWRITTEN = "no SPARQL"
 INVERSE, LIMIT, ROWS = "inverse property", "limit", "rows"
 REASONS = {
     INVERSE: "the index has the facts of a property that the claims state by its inverse property",

@@ -337,6 +337,7 @@ def account_for(
         hubs=count("SELECT count(*) FROM hubs_with_counts"),
         inverse_properties=dict(database.rows(_INVERSE_PROPERTIES)) if selection.inverse else {},
         property_aliases=of_properties,
+        units=statements.units_by_label(database) if is_stated else {},
         names_by_language=by_language if any(by_language.values()) else {},
         notes=(*inverted.notes, *([_NO_NAME.format(", ".join(nameless))] if nameless else ())),
         ready_inverses=dict(inverted.ready),

@@ -84,6 +84,11 @@ SELECT unit AS entity, coalesce(c.label, regexp_replace(k.name, ' \\([^()]*\\)$'
 FROM (SELECT DISTINCT unit FROM values_of WHERE unit IS NOT NULL)
 LEFT JOIN chosen c ON unit = c.entity LEFT JOIN known k ON unit = k.entity
 """
+_UNITS_BY_LABEL = """
+SELECT label, entity_id(min(entity)) FROM unit_labels
+WHERE label IS NOT NULL AND entity IN (SELECT entity FROM used UNION SELECT entity FROM known)
+GROUP BY label HAVING count(*) = 1 ORDER BY label
+"""
 _WITH_UNIT = "CASE WHEN {0}.unit IS NULL THEN {0}.text ELSE {0}.text || ' ' || w.label END"
 _PAIRS = """
 SELECT q.statement, q.property, coalesce(r.target, q.object) AS object, cut({text}, {{limit}}) AS text, q.kind,
@@ -150,6 +155,7 @@ USED = """
     UNION SELECT object FROM judged_others WHERE reason IS NULL AND object IS NOT NULL
     UNION SELECT property FROM pairs_of WHERE reason IS NULL
     UNION SELECT object FROM pairs_of WHERE reason IS NULL AND object IS NOT NULL
+    UNION SELECT entity FROM unit_labels WHERE label IS NOT NULL
 """
 PREDICATES = """
     UNION ALL SELECT property, object, kind FROM judged_others WHERE reason IS NULL
@@ -196,6 +202,11 @@ def _written(raw: str, precision: str) -> str | None:
 def label_units(database: Tables) -> None:
     """Make `unit_labels`: units are called by their labels alone."""
     database.table("unit_labels", _UNIT_LABELS)
+
+
+def units_by_label(database: Tables) -> dict[str, str]:
+    """Return the ids of the units that the index names, by their labels, without units of one label."""
+    return dict(database.rows(_UNITS_BY_LABEL))
 
 
 def join_qualifiers(database: Tables, limit: int, keeps_external_ids: bool) -> None:

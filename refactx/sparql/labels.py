@@ -1,21 +1,25 @@
 """Names and ids in queries: labels in angle brackets as IRIs, the ids that a query has, and those that do not exist.
 
 As a predicate a label means a property of the index; one that reads a property backwards (`director of`) becomes an
-inverse path, `^wdt:P57`. Elsewhere it means an entity: the one with this name, label or alias. Of several, those with
-facts of the predicate beside it are meant, and of these the one with most facts. `completions` are the names that may
-follow an opened bracket of a query that is typed.
+inverse path, `^wdt:P57`. With a prefix before it, `p:<head of government>`, it is that use of the property. Elsewhere it
+means an entity: the one with this name, label or alias. Of several, those with facts of the predicate beside it are meant,
+and of these the one with most facts. `completions` are the names that may follow an opened bracket of a query that is
+typed.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from refactx.errors import InputError
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, written_part
 from refactx.iris import (
+    ENTITY,
     ID,
+    NAMESPACES,
     PREFIXES,
     entity_term,
     id_of_entity,
@@ -84,6 +88,8 @@ def unknown_ids(texts: Iterable[str], known: Callable[[Sequence[str]], Collectio
 
 _BESIDES = dict.fromkeys(DESCRIPTIONS, ("schema:description", False)) | {ALIAS_OF: ("skos:altLabel", True)}
 """Predicates of facts that are no property: what RDF has for them, and whether they read it backwards."""
+_USE = re.compile(rf"({'|'.join(prefix for prefix, iri in PREFIXES.items() if iri in NAMESPACES - {ENTITY})}):(<?)")
+"""A prefix of a use of properties, before the bracket or the name within it."""
 
 
 class LabelError(InputError):
@@ -138,10 +144,16 @@ def with_iris(text: str, facts: TreeFacts, *, clearly: bool = False) -> Labelled
     """
     text = read_query(text)
     tokens = tokens_of(text)
+    if any(one.kind == "name" and two.kind in ("label", "iri") for one, two in pairwise(tokens)):
+        text = _with_uses_in_brackets(tokens)
+        tokens = tokens_of(text)
     for at, token in enumerate(tokens):
         label = token.label
         if _may_be_label(token) and (
-            len(ids_written_as(label)) > 1 or facts.linker.entity(label) or facts.linker.predicate(label)
+            _use_of(label)[0]
+            or len(ids_written_as(label)) > 1
+            or facts.linker.entity(label)
+            or facts.linker.predicate(label)
         ):
             before = next((one for one in reversed(tokens[:at]) if not one.is_space), None)
             if before is None or not before.text.endswith(":"):  # which is declared
@@ -157,6 +169,22 @@ def with_iris(text: str, facts: TreeFacts, *, clearly: bool = False) -> Labelled
             f"names in angle brackets are read in SPARQL 1.1 alone: line {line}, column {column} is beyond it"
         ) from None
     return _LabelReader(text, tokens, parsed.query, parsed.prologue, facts, clearly=clearly).labelled()
+
+
+def _with_uses_in_brackets(tokens: Sequence[Token]) -> str:
+    """Return a query with each prefix of a use of properties within the bracket that follows it: `<p:head of government>`."""
+    texts, prologue = [token.text for token in tokens], Prologue(tokens)
+    for at, (one, two) in enumerate(pairwise(tokens)):
+        is_name = one.kind == "name" and two.kind in ("label", "iri") and at >= prologue.body
+        if is_name and _USE.fullmatch(one.text) and prologue.iri(one) in NAMESPACES:
+            texts[at], texts[at + 1] = "", f"<{one.text}{two.label}>"
+    return "".join(texts)
+
+
+def _use_of(label: str) -> tuple[str, str]:
+    """Return the prefix of a label, if that says how a property is used, and the name after it."""
+    match = _USE.match(label)
+    return (match[1], label[match.end() :]) if match is not None else ("", label)
 
 
 class _Property(NamedTuple):
@@ -214,18 +242,28 @@ class _LabelReader:
         return found.iri
 
     def _property(self, at: int) -> _Property:
-        label = written_part(self._tokens[at].label)
-        if label in _BESIDES:
+        use, label = _use_of(self._tokens[at].label)
+        label = written_part(label)
+        if label in _BESIDES and not use:
             term, inverse = _BESIDES[label]
             return _Property(label, self._declared(term), inverse)
         found = self._linker.predicate(label) or self._linker.predicate(label, self._subjects_of(at))
         if found is not None:
             if found.name != label:
                 self._resolved.setdefault(found.name, found)
-            return self._known(found.name)
+            known = self._known(found.name)
+            return known if not use else self._used(at, use, known)
         if self._linker.has_no_properties:
             return self._known(label)
         raise self._error(at, "is no property of the index", self._linker.near_predicates(label))
+
+    def _used(self, at: int, use: str, known: _Property) -> _Property:
+        """Return a property of Wikidata in another use: `p:P39`."""
+        id_ = known.iri.removeprefix("wdt:")
+        if known.inverse or ID.fullmatch(id_) is None:
+            what = "reads a property backwards" if known.inverse else "has no id of Wikidata"
+            raise self._error(at, f"{what}: {use}: stands before the name of a property that has one")
+        return known._replace(iri=self._declared(f"{use}:{id_}"))
 
     def _subjects_of(self, at: int) -> list[str]:
         """Return the entities that the subject before a predicate may mean."""
@@ -330,6 +368,8 @@ def completions(typed: str, facts: TreeFacts) -> list[str]:
     before, opened, begun = typed.rpartition("<")
     if not opened or ">" in begun:
         return []
+    if (use := re.search(rf"(?<![\w:]){_USE.pattern}$", before)) is not None:
+        before = before[: use.start()]
     found = _FollowingNames(tokens_of(before), facts).following(begun)
     return list(dict.fromkeys(f"{name}>" for name in found if name.startswith(begun)))[:MOST]
 

@@ -7,12 +7,22 @@ become filters. Names of the index stand for ids: of entities, and of predicates
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.iris import PREFIXES, id_of_property
 from refactx.sparql.syntax.patterns import Edge, Patterns, PatternTerm, PropertyStep, TermComparison, read_patterns
-from refactx.walks.language import FactSet, Head, Hop, MemberValue, Operator, Query, QueryError, WalkFilter
+from refactx.walks.language import (
+    FactSet,
+    Head,
+    Hop,
+    MemberValue,
+    Operator,
+    Query,
+    QueryError,
+    StatementFilter,
+    WalkFilter,
+)
 from refactx.walks.sparql_text import leaves_values_backwards
 from refactx.walks.sparql_values import filters_of_days
 
@@ -103,7 +113,29 @@ class _FactNames:
 
     def hops(self, steps: Sequence[PropertyStep]) -> tuple[Hop, ...]:
         """Return the hops that steps are, by the predicates that read their properties in that direction."""
-        return tuple(Hop(self._predicate(step), step.closure) for step in steps)
+        return tuple(self._hop(step) for step in steps)
+
+    def _hop(self, step: PropertyStep) -> Hop:
+        said, predicate = step.statement, self._predicate(step)
+        if said is None:
+            return Hop(predicate, step.closure)
+        if said.its is not None and step.inverse:
+            raise _NotAWalk
+        where = [] if said.being is None else [StatementFilter("being", (self._value(said.being),))]
+        for iri, conditions in said.where:
+            if any(one.sign == "is not" for one in conditions):
+                raise _NotAWalk
+            compared = [one for _, one in _compared((), conditions, self)]
+            where += [StatementFilter("with", (self.qualifier(iri), one.value), one.operator) for one in compared]
+        where += [StatementFilter("now")] if said.now else []
+        return Hop(predicate, step.closure, tuple(where), None if said.its is None else self.qualifier(said.its))
+
+    def qualifier(self, iri: str) -> str:
+        """Return the name of a qualifier, given the IRI of its property."""
+        return self.entity(PatternTerm(id=id_of_property(iri)))
+
+    def _value(self, term: PatternTerm) -> str:
+        return self.entity(term) if term.id is not None else term.text or ""
 
     def has_text(self, predicate: str) -> bool:
         """Return whether a predicate leads to text: SPARQL has it in the order of the alphabet, walks as numbers."""
@@ -138,11 +170,21 @@ class _Chain:
 
 
 def _select(patterns: Patterns, names: _FactNames) -> Query:
+    if patterns.either is not None:
+        one, other, iri, has_more = patterns.either
+        measure = MemberValue(names.hops([PropertyStep(iri)])[0].predicate)
+        return Query("most" if has_more else "least", names.entity(one), by=measure, also=(names.entity(other),))
     asked = PatternTerm(variable=patterns.asked)
     chains = _chains(asked, patterns)
-    by, limit = None, 1
+    by: MemberValue | None = None
+    limit = 1
     head: Head = "count" if patterns.counts else "list"
-    if patterns.order is not None:
+    sorted_by = [chain for chain in chains if (said := chain.steps[0].statement) is not None and said.sorts is not None]
+    if patterns.order is not None and len(sorted_by) == 1:
+        head, limit = "most" if patterns.order.descending else "least", patterns.limit or 1
+        said = sorted_by[0].steps[0].statement
+        by = MemberValue(names.qualifier(said.sorts if said is not None and said.sorts else ""), its=True)
+    elif patterns.order is not None:
         head = "most" if patterns.order.descending else "least"
         limit = patterns.limit or 1
         end = PatternTerm(variable=patterns.order.variable)
@@ -155,7 +197,7 @@ def _select(patterns: Patterns, names: _FactNames) -> Query:
         if not by.counted and names.has_text(by.predicate):
             raise _NotAWalk
         chains.remove(sorts[0])
-    chain, start, hops = _start(chains, names)
+    chain, start, hops = _start(sorted_by or chains, names)
     chains.remove(chain)
     return Query(head, start, hops, _filters(asked, chains, patterns, names), by, limit)
 
@@ -238,7 +280,8 @@ def _filters(
             continue
         conditions = [condition for condition in patterns.conditions if condition.term == chain.end]
         if not conditions:
-            raise _NotAWalk
+            found.append((chain.position, WalkFilter(hops, "over", "0", counted=True)))
+            continue
         compared = list(_compared(hops, conditions, names))
         if len(compared) > 1:  # they hold for one value, two filters of a walk maybe for two
             raise _NotAWalk
@@ -250,7 +293,16 @@ def _filters(
     for _, which in found:
         if which.operator in ("over", "under") and which.hops and names.has_text(which.hops[-1].predicate):
             raise _NotAWalk
-    return tuple(which for _, which in sorted(found, key=lambda pair: pair[0]))
+    others = [one for part in patterns.negated for one in _negated(root, part, names)]
+    return (*(which for _, which in sorted(found, key=lambda pair: pair[0])), *others)
+
+
+def _negated(root: PatternTerm, part: Patterns, names: _FactNames) -> Iterator[WalkFilter]:
+    """Yield the filter that patterns which do not hold are."""
+    found = _filters(root, _chains(root, part), part, names)
+    if len(found) != 1:
+        raise _NotAWalk
+    yield replace(found[0], negated=not found[0].negated)
 
 
 def _compared(
@@ -262,7 +314,15 @@ def _compared(
         yield next(c.position for c in conditions if c.day is not None), WalkFilter(hops, operator, value)
     for condition in conditions:
         if condition.day is None:
-            if condition.sign not in _OPERATORS:
+            if condition.other is not None and hops:
+                than, start = names.hops(condition.other.steps), names.entity(condition.other.subject)
+                yield condition.position, WalkFilter(hops, _OPERATORS[condition.sign], start, than)
+                continue
+            if condition.sign == "is not" and not hops:
+                name = names.entity(PatternTerm(id=condition.id))
+                yield condition.position, WalkFilter((), "is", name, negated=True)
+                continue
+            if condition.sign not in _OPERATORS or condition.than is not None:
                 raise _NotAWalk
             name = condition.value if condition.id is None else names.entity(PatternTerm(id=condition.id))
             yield condition.position, WalkFilter(hops, _OPERATORS[condition.sign], name)

@@ -35,12 +35,13 @@ from refactx.sparql.engines.store import StoreEngine
 from refactx.sparql.store import StoreError
 from refactx.sparql.store.building import triples_of
 from refactx.sparql.store.folder import folder_of, use_store
+from refactx.sparql.store.statements import RANK, dated
 from refactx.sparql.store.triples import OWN, entity, is_compared, name_of_own, not_compared, own
 from refactx.sparql.syntax import tree
 from refactx.sparql.syntax.parser import ParsedQuery, ParseError, parse
 from refactx.sparql.syntax.patterns import read_patterns
 from refactx.sparql.syntax.tokens import tokens_of
-from refactx.sparql.syntax.wikidata import statements_in, to_standard
+from refactx.sparql.syntax.wikidata import absent_in, to_standard
 from refactx.sparql.walks import followed_backwards, from_sparql
 from refactx.walks import Query, QueryError
 from refactx.walks import Result as Answer
@@ -78,7 +79,7 @@ def _reason(query: str, checked: CheckedQuery, facts: FactSet) -> str:
         return "this query is none"
     if parts := list(dict.fromkeys(_parts(parsed.query))):
         return f"this query has {', '.join(parts)}"
-    if absent := statements_in(query):
+    if absent := absent_in(query, lambda iri: facts.has_statements and iri == RANK.value):
         return absent
     if not checked.is_ask and len(checked.variables) != 1:
         return f"this query asks for {len(checked.variables)} variables instead of one"
@@ -256,14 +257,16 @@ class TreeEngine:
         """Return the terms of members, as the triples of the last hop have them."""
         last = walk.hops[-1]
         described = self._facts.describe([last.predicate]).get(last.predicate)
-        if last.predicate == ALIAS_OF or (described is not None and described.inverse):
+        if last.predicate == ALIAS_OF or (described is not None and described.inverse and last.its is None):
             return self._entities(values)
         triples = triples_of(self._index, self._index.ids_of)
-        facts = [Fact("", last.predicate, value, "", (0, 0)) for value in values]
+        facts = [Fact("", last.its or last.predicate, value, "", (0, 0)) for value in values]
         found = [
             triple.object if triple is not None else own(fact.object)
             for triple, fact in zip(triples.of(facts), facts, strict=True)
         ]
+        if last.has_statements:
+            found = [dated(term)[0] if isinstance(term, RdfLiteral) else term for term in found]
         if last.closure == "*" and walk.start in values:  # the start itself, which may be no object
             at = list(values).index(walk.start)
             found[at] = self._entities([walk.start])[0]

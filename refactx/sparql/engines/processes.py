@@ -32,12 +32,12 @@ from refactx.sparql.engines.store import (
 )
 from refactx.sparql.store.folder import damaged
 from refactx.sparql.store.triples import not_compared
-from refactx.sparql.syntax.wikidata import statements_in
 
 PROCESSES = 4
 """The most processes. An idle one takes 38 MB."""
 SHARE = 5.0
 """The seconds of a query while others wait."""
+_OF_VALUES = ("wdt", "ps", "pq")
 _OF_DATES = re.compile(r"\bFILTER\b.*(?:dateTime|\b(?:YEAR|MONTH|DAY|NOW)\s*\()", re.IGNORECASE | re.DOTALL)
 
 
@@ -237,11 +237,11 @@ class IsolatedEngine:
         )
 
     def _notes_on(self, query: str) -> Iterator[str]:
-        """Yield what is to be said of statements that no index has, and of dates that a query compares and that do not
-        compare."""
-        yield statements_in(query)
+        """Yield what is to be said of dates that a query compares and that do not compare."""
         for iri, text in self._odd_dates.items() if _OF_DATES.search(query) else ():
-            name = iri.replace(PREFIXES["wdt"], "wdt:")
+            name = next(
+                (iri.replace(PREFIXES[use], f"{use}:") for use in _OF_VALUES if iri.startswith(PREFIXES[use])), iri
+            )
             if iri in query or re.search(rf"{re.escape(name)}\b", query):
                 yield not_compared(name, text)
 

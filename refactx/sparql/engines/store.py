@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import islice
 
-from pyoxigraph import QueryBoolean, QuerySolutions, Store
+from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, Store
 
 from refactx.iris import PREFIXES
 from refactx.sparql.engines.checking import GEOSPARQL, check_alone, check_query, read_query
@@ -20,7 +20,7 @@ from refactx.sparql.engines.engine import (
     Worker,
 )
 from refactx.sparql.syntax.paths import from_known_ends
-from refactx.sparql.syntax.wikidata import GEO_FUNCTIONS, Standard, label_functions, to_standard
+from refactx.sparql.syntax.wikidata import GEO_FUNCTIONS, Standard, absent_in, label_functions, to_standard
 
 _AT_ONCE = 1024
 FAILURES = (SyntaxError, OSError, RuntimeError, ValueError)
@@ -120,6 +120,10 @@ def _open(path: str) -> Store:
     return Store.read_only(path)
 
 
+def _is_in(store: Store, term: NamedNode) -> bool:
+    return any(next(store.quads_for_pattern(None, *pair), None) is not None for pair in ((term, None), (None, term)))
+
+
 def answer(path: str, asked: tuple[Standard, int | None, int | None]) -> bytes:
     """Return the pickled result of a query on the store at a path: a standard query, the most rows, and the most bytes.
 
@@ -130,7 +134,11 @@ def answer(path: str, asked: tuple[Standard, int | None, int | None]) -> bytes:
         store = _open(path)
     except (OSError, RuntimeError) as error:
         raise DamagedStoreError(" ".join(str(error).split())) from None
-    result = pickle.dumps(solve(store, standard, limit), pickle.HIGHEST_PROTOCOL)
+    found = solve(store, standard, limit)
+    if isinstance(found, Rows):
+        absent = absent_in(standard.sparql, lambda iri: _is_in(store, NamedNode(iri)))
+        found = replace(found, note="; ".join(filter(None, (found.note, absent))))
+    result = pickle.dumps(found, pickle.HIGHEST_PROTOCOL)
     if most is not None and len(result) > most:
         raise ResultSizeError
     return result

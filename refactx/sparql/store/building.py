@@ -19,13 +19,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
 from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, Store
 
+from refactx.decoding.names import Units
 from refactx.errors import IndexNotFoundError
 from refactx.fact import DESCRIPTIONS, Fact
 from refactx.index import Index, Named
@@ -40,7 +41,28 @@ from refactx.sparql.store.folder import (
     folder_of,
     open_latest,
 )
-from refactx.sparql.store.triples import LABEL, OWN, Triples, entity, literal, odd_date, own, own_names, property_
+from refactx.sparql.store.statements import (
+    StatementTriples,
+    dated,
+    has_own_statements,
+    has_statements,
+    is_own,
+    links_of_property,
+    predicate_of,
+    statements_in_store,
+)
+from refactx.sparql.store.triples import (
+    LABEL,
+    OWN,
+    Triples,
+    entity,
+    literal,
+    node,
+    odd_date,
+    own,
+    own_names,
+    property_,
+)
 from refactx.walks.facts import TreeFacts
 
 _STRING, _INTEGER = Literal("").datatype, Literal(1).datatype
@@ -166,7 +188,7 @@ def build_at(
         has_quads = len(store) > 0
         if has_quads and next(store.quads_for_pattern(None, None, None, DefaultGraph()), None) is None:
             store.bulk_extend([Quad(*quad.triple) for quad in store])  # in the default graph too
-        triples = all_triples(index, advance, odd_dates)
+        triples = all_triples(index, advance, odd_dates, stated=not has_statements(store))
         store.bulk_extend(_unpublished(store, triples, watched) if has_quads else triples)
         if index.snapshot.mark == mark:
             break
@@ -193,6 +215,10 @@ def _unpublished(store: Store, triples: Iterable[Quad], count: Published) -> Ite
     """Yield triples that a graph does not have. A value counts as there if the subject has any by this predicate: facts
     have it as people write it, in one language."""
     for quad in triples:
+        if is_own(quad.subject):
+            count.added += 1
+            yield quad
+            continue
         known = store.quads_for_pattern(quad.subject, quad.predicate, None, DefaultGraph())
         if isinstance(quad.object, Literal):
             is_new = not any(isinstance(one.object, Literal) for one in known)
@@ -220,22 +246,28 @@ def triples_of(index: Index, find: Callable[[set[str]], dict[str, Named]]) -> Tr
     return Triples(find, languages[0], described=selection.get("descriptions", True))
 
 
-def all_triples(index: Index, advance: Advance, odd_dates: dict[str, str]) -> Iterator[Quad]:
+def statements_of(index: Index, triples: Triples) -> StatementTriples:
+    """Return the maker of the triples of statements, given that of the others."""
+    return StatementTriples(triples.find, index.entry.report.get("units", {}), triples.odd_dates)
+
+
+def all_triples(index: Index, advance: Advance, odd_dates: dict[str, str], *, stated: bool = True) -> Iterator[Quad]:
     """Yield the triples of all facts of an index and of all its names; labels of names without ids are repeated.
 
-    `odd_dates`: gets those of the triples.
+    `odd_dates`: gets those of the triples; `stated`: if facts may have qualifiers, they are statements too.
     """
+    stated = stated and index.has_statements
     named = all_names(index)
     triples = triples_of(index, lambda names: {name: named[name] for name in names if name in named})
     triples.odd_dates = odd_dates
+    statements = statements_of(index, triples) if stated else None
     described: defaultdict[str, list[str]] = defaultdict(list)
     labelled: set[str] = set()
-    facts = index.all_facts()
-    while some := list(islice(facts, BATCH)):
+    for some in _batches(index, apart=not stated):
         for fact in some:
             if fact.predicate in DESCRIPTIONS and f" ({fact.object})" in fact.subject:
                 described[fact.subject].append(fact.object)
-        for triple in triples.of(some):
+        for triple in (*triples.of(some), *(statements.of(some) if statements is not None else ())):
             if triple is None:
                 continue
             yield triple
@@ -248,6 +280,29 @@ def all_triples(index: Index, advance: Advance, odd_dates: dict[str, str]) -> It
         if one.object_kind != "inverse":
             yield triples.label(name, one, described.get(name, ()))
             yield from triples.of_property(one)
+            yield from links_of_property(one) if stated else ()
+
+
+def _batches(index: Index, *, apart: bool) -> Iterator[list[Fact]]:
+    """Yield all facts, some at a time; unless they may be `apart`, those of a subject with a predicate together."""
+    facts = index.all_facts()
+    if apart:
+        while some := list(islice(facts, BATCH)):
+            yield some
+        return
+    if not Units(index.tokenizer, index.trigger).are_whole:  # their order is not that of their parts
+        facts = iter(sorted(facts, key=_about))
+    some = []
+    for _, group in groupby(facts, _about):
+        some += group
+        if len(some) >= BATCH:
+            yield some
+            some = []
+    yield some
+
+
+def _about(fact: Fact) -> tuple[str, str]:
+    return fact.subject, fact.predicate
 
 
 def all_names(index: Index) -> dict[str, Named]:
@@ -281,6 +336,8 @@ class _Differences:
         self._old_tables = [number for number, _ in reversed(before.names)]
         self._new_tables = [table for table in self._snapshot.name_tables if table not in self._old_tables]
         self._triples: Triples = triples_of(index, lambda names: index.ids_in(self._snapshot.name_tables, names))
+        self._statements = statements_of(index, self._triples)
+        self._stated = index.has_statements and (has_own_statements(store) or not has_statements(store))
         self._facts = TreeFacts(index)
 
     def find(self) -> StoreDelta:
@@ -291,16 +348,19 @@ class _Differences:
         changed = sum(tree.facts for _, tree in self._segments)
         if changed > max(SMALL, self._index.facts // _PART):
             raise CannotFollowError(f"{changed:,} facts have changed, of {self._index.facts:,}")
+        self._check_statements()
         new = self._new_names()
-        delta, described = StoreDelta(), set[str]()
+        delta, described, stated = StoreDelta(), set[str](), set[tuple[str, str]]()
         for sign, facts in self._changed_facts():
             found = [triple for triple in self._triples.of(facts) if triple is not None]
             described |= {fact.subject for fact in facts if fact.predicate in DESCRIPTIONS}
+            stated |= set(map(_about, facts)) if self._stated else set()
             if sign > 0:
                 delta.added |= _as_stored(found)
                 delta.added |= {self._triples.label(name, None) for triple in found for name in own_names(triple)}
             else:
                 delta.removed |= _as_stored(found) - self._remaining(facts)
+        self._state(sorted(stated), delta)
         delta.removed -= delta.added
         # Labels of names without ids that no triple is about any more.
         labels = {name: self._triples.label(name, None) for triple in delta.removed for name in own_names(triple)}
@@ -315,6 +375,31 @@ class _Differences:
             {triple for triple in delta.removed if triple in self._store},
             self._triples.odd_dates,
         )
+
+    # --- Statements
+
+    def _check_statements(self) -> None:
+        """Raise CannotFollowError if facts that have not changed are statements now, or have other units."""
+        if self._stated and not has_own_statements(self._store):
+            raise CannotFollowError("some facts have qualifiers now")
+        for label in self._index.entry.report.get("units", {}) if self._stated else ():
+            if self._is_used(own(label), set()):
+                raise CannotFollowError(f"the unit <{label}> has got an id")
+
+    def _state(self, pairs: Sequence[tuple[str, str]], delta: StoreDelta) -> None:
+        """Add and remove what brings the statements of subjects with predicates to those that the index has."""
+        named = self._triples.find({name for pair in pairs for name in pair})
+        removed = set[Quad]()
+        for subject, predicate in pairs:
+            found = self._facts.statements([subject], predicate)
+            facts = [Fact(subject, predicate, object_, "", (0, 0), qualifiers) for _, object_, qualifiers in found]
+            now = _as_stored(self._statements.of(facts))
+            delta.added |= now | {self._triples.label(name, None) for triple in now for name in own_names(triple)}
+            claims = predicate_of("p", predicate, named)
+            removed |= statements_in_store(self._store, node(subject, named), claims) - now
+        ends = {quad.object for quad in removed if is_own(quad.object)}
+        shared = {end for end in ends if not removed.issuperset(self._store.quads_for_pattern(None, None, end))}
+        delta.removed |= {quad for quad in removed if quad.subject not in shared}
 
     # --- Names
 
@@ -332,16 +417,20 @@ class _Differences:
                 self._check_unused(name, mixed)
             elif before.object_kind != named.object_kind and any(
                 not isinstance(quad.object, NamedNode) or quad.object.value.startswith(OWN)
-                for quad in self._store.quads_for_pattern(None, property_(named.id), None)
+                for use in (property_(named.id), *(predicate_of(use, name, found) for use in ("ps", "pq")))
+                for quad in self._store.quads_for_pattern(None, use, None)
             ):
                 raise CannotFollowError(f"<{name}> has got objects of another kind")
         return {name: named for name, named in found.items() if name not in old}
 
     def _check_unused(self, name: str, mixed: dict[NamedNode, bool]) -> None:
         """Raise CannotFollowError if facts have a name that is new, as that of something without an id or as text."""
-        if self._is_used(own(name), set()):
+        uses = [predicate_of(use, name, {}) for use in ("p", "pq")]
+        if self._is_used(own(name), set()) or any(
+            next(self._store.quads_for_pattern(None, use, None), None) is not None for use in uses
+        ):
             raise CannotFollowError(f"<{name}> has got an id")
-        for text in {Literal(name), literal(name, "mixed")}:
+        for text in {Literal(name), value := literal(name, "mixed"), dated(value)[0]}:
             for quad in self._store.quads_for_pattern(None, None, text):
                 if quad.predicate not in mixed:
                     mixed[quad.predicate] = self._may_name(quad.predicate)
@@ -351,6 +440,8 @@ class _Differences:
     def _may_name(self, predicate: NamedNode) -> bool:
         """Return whether the objects of a property may be entities."""
         id_ = predicate.value.rpartition("/")[2]
+        if id_.startswith("ontology#"):  # of the node of a value
+            return False
         (name,) = self._index.names_of([id_]).values() or (None,)
         kinds = self._index.ids_of([name]) if name is not None else {}
         return name not in kinds or kinds[name].object_kind in ("entity", "mixed")
@@ -366,6 +457,7 @@ class _Differences:
             there = set(self._store.quads_for_pattern(entity(one.id), LABEL, None))
             delta.removed |= there - {label}
             delta.added |= {label, *self._triples.of_property(one)} - there
+            delta.added |= set(links_of_property(one)) if self._stated else set()
 
     def _descriptions(self, names: Sequence[str]) -> dict[str, list[str]]:
         found = defaultdict[str, list[str]](list)

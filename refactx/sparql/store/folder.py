@@ -32,7 +32,7 @@ from pyoxigraph import QueryBoolean, QuerySolutions, QueryTriples, Store
 
 from refactx.errors import InputError, RefactxError
 from refactx.index import Index
-from refactx.iris import OWN_PREFIXES as PREFIXES
+from refactx.iris import PREFIXES
 from refactx.paths import make_home, refactx_home
 from refactx.postgres.entry import IndexVersion
 

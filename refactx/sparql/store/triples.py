@@ -1,4 +1,5 @@
-"""The triples of facts: each fact gives one, or none if it is an inverse fact or has qualifiers, and names give labels.
+"""The triples of facts: each fact gives one, or none if it is an inverse fact or has qualifiers
+(`refactx.sparql.store.statements`), and names give labels.
 
 A fact alone, with the ids and kinds of names, decides its triple. So the triples of a store are the union of those of
 the index's facts, in any order, of the labels of names, and of those of properties (`wd:P57 wikibase:directClaim wdt:P57`).
@@ -42,11 +43,11 @@ OWN = "urn:refactx:"
 """The beginning of the IRIs of names that have no id."""
 
 _WD = PREFIXES["wd"]
-DATE_TIME, _BOOLEAN, _DECIMAL, _DOUBLE = (
+DATE_TIME, _BOOLEAN, DECIMAL, DOUBLE = (
     NamedNode(PREFIXES["xsd"] + name) for name in ("dateTime", "boolean", "decimal", "double")
 )
-_WKT = NamedNode(PREFIXES["geo"] + "wktLiteral")
-_TYPE = NamedNode(PREFIXES["rdf"] + "type")
+WKT = NamedNode(PREFIXES["geo"] + "wktLiteral")
+TYPE = NamedNode(PREFIXES["rdf"] + "type")
 _PROPERTY_CLASS, _DIRECT_CLAIM = (NamedNode(PREFIXES["wikibase"] + name) for name in ("Property", "directClaim"))
 _PROPERTY = re.compile(r"P[1-9]\d*", re.ASCII)
 _TIME = re.compile(r"(\d+)(?:-(\d\d)(?:-(\d\d)(T[\d:.]+(?:Z|[+-]\d\d:\d\d)?)?)?)?( BCE)?", re.ASCII)
@@ -195,10 +196,10 @@ def _time(text: str) -> Literal | None:
 
 def _quantity(text: str) -> Literal | None:
     if text in ("INF", "-INF", "NaN"):
-        return Literal(text, datatype=_DOUBLE)
+        return Literal(text, datatype=DOUBLE)
     if _NUMBER.fullmatch(text) and text.strip("-0.") + text[:1] != "-":
-        return Literal(text, datatype=_DECIMAL)
-    return Literal(text, datatype=_DOUBLE) if _POWER.fullmatch(text) and repr(float(text)) == text else None
+        return Literal(text, datatype=DECIMAL)
+    return Literal(text, datatype=DOUBLE) if _POWER.fullmatch(text) and repr(float(text)) == text else None
 
 
 def _point(text: str) -> Literal | None:
@@ -210,7 +211,7 @@ def _point(text: str) -> Literal | None:
     if name and not re.fullmatch(r"Q\d+", name):
         return None
     body = f"<{_WD}{name}> " if name else ""
-    return Literal(f"{body}Point({place.east:f} {place.north:f})", datatype=_WKT)
+    return Literal(f"{body}Point({place.east:f} {place.north:f})", datatype=WKT)
 
 
 class Triples:
@@ -221,7 +222,7 @@ class Triples:
     """
 
     def __init__(self, find: FindNames, language: str = "en", described: bool = True) -> None:
-        self._find, self._language, self._described = find, language, described
+        self.find, self._language, self._described = find, language, described
         self.odd_dates: dict[str, str] = {}
 
     def of(self, facts: Sequence[Fact]) -> list[Quad | None]:
@@ -229,8 +230,14 @@ class Triples:
 
         `find` is called twice, for any number of facts.
         """
-        named = self._find({name for fact in facts for name in (fact.subject, fact.predicate)})
-        objects = self._find({fact.object for fact in facts if _may_name(fact, named.get(fact.predicate))})
+        named = self.find({name for fact in facts for name in (fact.subject, fact.predicate)})
+        objects = self.find(
+            {
+                fact.object
+                for fact in facts
+                if fact.predicate not in DESCRIPTIONS and may_name(named.get(fact.predicate))
+            }
+        )
         return [self._triple(fact, named, objects) for fact in facts]
 
     def label(self, name: str, named: Named | None, descriptions: Iterable[str] = ()) -> Quad:
@@ -245,26 +252,22 @@ class Triples:
         if _PROPERTY.fullmatch(named.id) is None:
             return []
         iri = entity(named.id)
-        return [Quad(iri, _TYPE, _PROPERTY_CLASS), Quad(iri, _DIRECT_CLAIM, property_(named.id))]
+        return [Quad(iri, TYPE, _PROPERTY_CLASS), Quad(iri, _DIRECT_CLAIM, property_(named.id))]
 
     def _triple(self, fact: Fact, named: Mapping[str, Named], objects: Mapping[str, Named]) -> Quad | None:
         predicate = named.get(fact.predicate)
         if fact.qualifiers:
             return None
         if predicate is None and fact.predicate == ALIAS_OF and fact.subject.endswith(ALIAS):
-            return Quad(_node(fact.object, objects), ALT_LABEL, self._text(fact.subject.removesuffix(ALIAS)))
-        subject = _node(fact.subject, named)
+            return Quad(node(fact.object, objects), ALT_LABEL, self._text(fact.subject.removesuffix(ALIAS)))
+        subject = node(fact.subject, named)
         if predicate is None:
             if fact.predicate in DESCRIPTIONS:
                 return Quad(subject, DESCRIPTION, self._text(fact.object))
-            value = value_literal(fact.object, None)
-            return self._valued(subject, own(fact.predicate), fact.object, value or _node(fact.object, objects))
-        kind = predicate.object_kind
-        if kind == "inverse":
+        elif predicate.object_kind == "inverse":
             return None
-        if kind in ("entity", "mixed") and (kind == "entity" or fact.object in objects):
-            return Quad(subject, property_(predicate.id), _node(fact.object, objects))
-        return self._valued(subject, property_(predicate.id), fact.object, literal(fact.object, kind))
+        iri = own(fact.predicate) if predicate is None else property_(predicate.id)
+        return self._valued(subject, iri, fact.object, value_of(fact.object, predicate, objects))
 
     def _valued(self, subject: NamedNode, predicate: NamedNode, text: str, value: Literal | NamedNode) -> Quad:
         if isinstance(value, Literal) and value.datatype == DATE_TIME and not is_compared(text):
@@ -291,19 +294,28 @@ def label_of(name: str, id_: str, descriptions: Iterable[str] = (), *, described
     return next((name.removesuffix(f" ({d})") for d in descriptions if name.endswith(f" ({d})")), name)
 
 
-def _may_name(fact: Fact, predicate: Named | None) -> bool:
-    """Return whether the object of a fact may be a name."""
+def may_name(predicate: Named | None) -> bool:
+    """Return whether a value of a predicate (None: it has no id) may be a name."""
+    return predicate is None or predicate.object_kind in ("entity", "mixed")
+
+
+def value_of(text: str, predicate: Named | None, objects: Mapping[str, Named]) -> Literal | NamedNode:
+    """Return the term of a value of a predicate (None: it has no id), given the names among such values that have ids."""
     if predicate is None:
-        return fact.predicate not in DESCRIPTIONS
-    return predicate.object_kind in ("entity", "mixed")
+        return value_literal(text, None) or node(text, objects)
+    kind = predicate.object_kind
+    if kind == "entity" or (kind == "mixed" and text in objects):
+        return node(text, objects)
+    return literal(text, kind)
 
 
-def _node(name: str, named: Mapping[str, Named]) -> NamedNode:
+def node(name: str, named: Mapping[str, Named]) -> NamedNode:
+    """Return the IRI of a name, given those that have ids."""
     found = named.get(name)
     return own(name) if found is None else entity(found.id)
 
 
 def own_names(triple: Quad) -> list[str]:
     """Return the names without ids that a triple is about: they have labels of their own."""
-    nodes = (node for node in (triple.subject, triple.predicate, triple.object) if isinstance(node, NamedNode))
-    return [name for node in nodes if (name := name_of_own(node.value)) is not None]
+    terms = (term for term in (triple.subject, triple.predicate, triple.object) if isinstance(term, NamedNode))
+    return [name for term in terms if (name := name_of_own(term.value)) is not None]

@@ -1,6 +1,8 @@
 """The patterns of a SPARQL query: triples as steps between terms, conditions, and what is asked for.
 
-Queries with UNION, OPTIONAL, subqueries, VALUES, BIND, arithmetic or variable predicates have no patterns.
+The triples about a statement node of Wikidata are one step: `?x p:P39 ?s . ?s ps:P39 ?y ; pq:P580 ?t` is a step by P39 from
+`?x` to `?y`, by statements of which a condition on `?t` holds. Queries with UNION, OPTIONAL, subqueries, VALUES, arithmetic
+or variable predicates have no patterns, and of BIND only the choice of one of two entities has.
 """
 
 import functools
@@ -8,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from refactx.iris import PREFIXES, XSD, id_of_entity
+from refactx.iris import DIRECT, ENTITY, NAMESPACES, PREFIXES, XSD, id_of_entity, split_uri
 from refactx.sparql.syntax import tree
 from refactx.sparql.syntax.parser import read_sparql
 from refactx.sparql.syntax.tree import Call, Expression, Path
@@ -20,6 +22,9 @@ _LABEL = PREFIXES["rdfs"] + "label"
 _SWAPPED = {"=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _PATTERN = re.compile(r"(\^?)([^\\.\[\](){}*+?|^$]+)(\$?)")
 _TEXT = ("LCASE", "UCASE", "STR")
+_RANK, _AMOUNT, _TIME = (f"{PREFIXES['wikibase']}{name}" for name in ("rank", "quantityAmount", "timeValue"))
+_DEPRECATED = f"{PREFIXES['wikibase']}DeprecatedRank"
+_END = "P582"
 
 
 class _OtherPart(Exception):  # noqa: N818  # the reason for None
@@ -36,13 +41,28 @@ class PatternTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class StatementStep:
+    """What a step says of the statements by which it is made. `where`: qualifiers, each with the comparisons of its value;
+    `now`: they have no end; `being`: the value that they have, where the step leads to the qualifier `its` instead;
+    `sorts`: the qualifier that a query sorts by."""
+
+    where: tuple[tuple[str, tuple["TermComparison", ...]], ...] = ()
+    now: bool = False
+    being: PatternTerm | None = None
+    its: str | None = None
+    sorts: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PropertyStep:
-    """A step along a property, or against it (`inverse`). `others`: properties that may be read the other way too."""
+    """A step along a property, or against it (`inverse`). `others`: properties that may be read the other way too;
+    `statement`: if it is made by statements."""
 
     iri: str
     inverse: bool = False
     closure: Closure = ""
     others: tuple[str, ...] = ()
+    statement: StatementStep | None = None
 
     def reversed(self) -> "PropertyStep":
         return replace(self, inverse=not self.inverse)
@@ -65,9 +85,10 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermComparison:
-    """A comparison of a term. `sign`: `=`, `<`, `>`, `is`, `starts with` or `contains`; for days also `<=` and `>=`.
+    """A comparison of a term. `sign`: `=`, `<`, `>`, `is`, `is not`, `starts with` or `contains`; for days also `<=`, `>=`.
 
-    `is_text`: whether text is compared, or a label.
+    `is_text`: whether text is compared, or a label; `than`: the variable that it is compared with, to
+    which `other` leads from an entity.
     """
 
     term: PatternTerm
@@ -77,6 +98,8 @@ class TermComparison:
     id: str | None = None
     day: Day | None = None
     is_text: bool = False
+    than: str | None = None
+    other: Edge | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +116,9 @@ class SortKey:
 class Patterns:
     """A query. `asked`: the variable that is asked for; `counts`: its number of values is asked for; `distinct`: each
     of them counts, or is a row, once; `has_labels`: labels are asked for; `iris`: variables that
-    are said to be IRIs, each with the variable that it may be equal to instead, if any."""
+    are said to be IRIs, each with the variable that it may be equal to instead, if any; `negated`: patterns that do not hold
+    (their edges and conditions alone); `either`: two entities, of which the one with more (True) or less by a property is
+    asked for."""
 
     ask: bool = False
     asked: str | None = None
@@ -105,6 +130,8 @@ class Patterns:
     limit: int | None = None
     edges: list[Edge] = field(default_factory=list)
     conditions: list[TermComparison] = field(default_factory=list)
+    negated: list["Patterns"] = field(default_factory=list)
+    either: tuple[PatternTerm, PatternTerm, str, bool] | None = None
 
     @property
     def says_no_more_of_iris(self) -> bool:
@@ -130,6 +157,9 @@ class Patterns:
         order, is_list = self.order, not (self.ask or self.counts)
         if any(condition.is_text for condition in self.conditions) or (is_list and self.limit and order is None):
             return False
+        steps = [step for edge in self.edges for step in edge.steps]
+        if self.either or any(one.than for one in self.conditions) or not all(map(_is_exact, steps)):
+            return False
         if order is not None and order.counted and not order.distinct:
             return self.has_one_row_each(order.variable)
         needs_one_each = self.counts or (order is not None and not order.counted and (self.limit or 1) > 1)
@@ -140,7 +170,9 @@ class Patterns:
         ends = [term.variable for edge in self.edges for term in (edge.subject, edge.object) if term.variable]
         if self.has_labels or set(ends) - {self.asked, besides} or ends.count(besides or "") > 1:
             return False
-        return all(len(e.steps) == 1 and not e.steps[0].closure and not e.steps[0].others for e in self.edges)
+        return all(
+            len(e.steps) == 1 and e.steps[0] == PropertyStep(e.steps[0].iri, e.steps[0].inverse) for e in self.edges
+        )
 
 
 def read_patterns(text: str) -> Patterns | None:
@@ -159,23 +191,83 @@ def read_patterns(text: str) -> Patterns | None:
 class _PatternReader:
     """Reads the patterns of a query."""
 
-    def __init__(self, query: tree.QueryTree) -> None:
+    def __init__(self, query: tree.QueryTree, *, within: bool = False) -> None:
+        """`within`: the patterns are those of a group that does not hold."""
         self.patterns = Patterns(ask=query.form == "ASK")
         self._labels: dict[str, PatternTerm] = {}  # variables of labels, and whose they are
         if query.form not in ("ASK", "SELECT") or query.datasets or query.having or query.values or query.where is None:
             raise _OtherPart
-        elements = list(enumerate(query.where.elements))
+        self._group(query.where)
+        if within:
+            return
+        if self.patterns.either is None:
+            shown = _variables_in((query.selected, query.group_by))
+            if not query.selected and not self.patterns.ask:
+                shown |= {term.variable or "" for edge in self.patterns.edges for term in (edge.subject, edge.object)}
+            _StatementEdges(self.patterns, shown, _variables_in(query.order_by)).collapse()
+            for part in self.patterns.negated:
+                _StatementEdges(part, set(), set()).collapse()
+            self._compare_with_others(shown)
+            if not self.patterns.ask:
+                self._select(query)
+        elif (
+            self.patterns.ask
+            or query.order_by
+            or [_variable(one.expression) for one in query.selected] != [self._chosen]
+        ):
+            raise _OtherPart
+
+    def _group(self, group: tree.Group) -> None:
+        elements = list(enumerate(group.elements))
         for number, element in elements:
             if isinstance(element, tree.Block):
                 self._triples(element.triples, number)
-            elif not isinstance(element, tree.Filter):
+            elif isinstance(element, tree.Nested) and element.kind == "minus":
+                self._not(element.groups[0])
+            elif not isinstance(element, (tree.Filter, tree.Bind)):
                 raise _OtherPart
         for number, element in elements:
             if isinstance(element, tree.Filter):
                 for expression in _conjunction(_bare(element.expression)):
                     self._condition(expression, 1000 * number)
-        if not self.patterns.ask:
-            self._select(query)
+            elif isinstance(element, tree.Bind):
+                self._choice(element)
+
+    def _not(self, group: tree.Group) -> None:
+        """Read patterns that do not hold."""
+        self.patterns.negated.append(_PatternReader(tree.QueryTree("ASK", group), within=True).patterns)
+
+    def _compare_with_others(self, shown: set[str]) -> None:
+        """Take the triple that leads from an entity to what a condition compares with into the condition."""
+        for at, one in enumerate(self.patterns.conditions):
+            if one.than is None:
+                continue
+            ends = [(one.term.variable, one.than, one.sign), (one.than, one.term.variable, _SWAPPED[one.sign])]
+            for term, than, sign in ends:
+                edges = [edge for edge in self.patterns.edges if than in (edge.subject.variable, edge.object.variable)]
+                if len(edges) == 1 and edges[0].subject.id is not None and than not in shown:
+                    self.patterns.edges.remove(edges[0])
+                    changed = replace(one, term=PatternTerm(variable=term), sign=sign, than=than, other=edges[0])
+                    self.patterns.conditions[at] = changed
+                    break
+            else:
+                raise _OtherPart
+
+    def _choice(self, bind: tree.Bind) -> None:
+        """Read `BIND(IF(?a > ?b, wd:Q1, wd:Q2) AS ?x)`, where one triple each leads from the entities to the values."""
+        parts = bind.expression.arguments if isinstance(bind.expression, Call) and bind.expression.name == "IF" else ()
+        edges = {edge.object.variable: edge for edge in self.patterns.edges}
+        test = _bare(parts[0]) if parts else None
+        if len(edges) != 2 or self.patterns.conditions or not isinstance(test, Call) or test.name not in _SWAPPED:
+            raise _OtherPart
+        more, less = (edges.get(_variable(_bare(part))) for part in test.arguments)
+        chosen, other = map(_term_of, parts[1:])
+        if more is None or less is None or more.steps != less.steps or len(more.steps) != 1 or test.name == "=":
+            raise _OtherPart
+        if {more.subject, less.subject} != {chosen, other} or more.steps[0] != PropertyStep(more.steps[0].iri):
+            raise _OtherPart
+        has_more = (test.name[0] == ">") == (more.subject == chosen)
+        self.patterns.either, self._chosen = (chosen, other, more.steps[0].iri, has_more), bind.variable.value
 
     def _triples(self, triples: Sequence[tree.TriplePattern], number: int) -> None:
         for position, triple in enumerate(triples, 1000 * number):
@@ -197,6 +289,9 @@ class _PatternReader:
         """Read a condition, or leave out that a label is in English."""
         if not isinstance(expression, Call):
             raise _OtherPart
+        if expression.name == "NOT EXISTS" and expression.group is not None:
+            self._not(expression.group)
+            return
         name, arguments = expression.name, [_bare(part) for part in expression.arguments]
         if name in _SWAPPED:
             left, right, sign = *arguments, name
@@ -206,6 +301,11 @@ class _PatternReader:
                 self._language(left, right)
             else:
                 self._relation(left, sign, right, position)
+        elif name == "!=" and _is(arguments[1], "iri"):
+            other = TermComparison(
+                term=_term_of(arguments[0]), sign="is not", id=_term_of(arguments[1]).id, position=position
+            )
+            self.patterns.conditions.append(other)
         elif name in ("STRSTARTS", "CONTAINS"):
             self._text(arguments[0], "starts with" if name == "STRSTARTS" else "contains", arguments[1], position)
         elif name == "REGEX":
@@ -239,6 +339,8 @@ class _PatternReader:
             bounds = {"=": [(">=", first), ("<", after)], "<": [("<", first)], "<=": [("<", after)]}
             for operator, bound in (bounds | {">": [(">=", after)], ">=": [(">=", first)]})[sign]:
                 self.patterns.conditions.append(add(term=variable, sign=operator, day=bound))
+        elif right.kind == "variable" and sign in ("<", ">", "=") and _is(left, "variable"):
+            self.patterns.conditions.append(add(term=_term_of(left), sign=sign, than=right.value))
         elif right.kind != "literal":
             raise _OtherPart
         elif right.datatype in DATES:
@@ -318,6 +420,138 @@ class _PatternReader:
         return SortKey(counted or _variable(key), query.order_by[0].descending, counted is not None, _is_distinct(key))
 
 
+class _StatementEdges:
+    """The edges of patterns with one for all those about a statement node. `shown`, `sorted_by`: variables of the query."""
+
+    def __init__(self, patterns: Patterns, shown: set[str], sorted_by: set[str]) -> None:
+        self._patterns, self._shown, self._sorted_by = patterns, shown, sorted_by
+
+    def collapse(self) -> None:
+        edges = [replace(edge, steps=_one_step_each(edge.steps)) for edge in self._patterns.edges]
+        self._patterns.edges = edges
+        for edge in edges:
+            if edge.steps[-1].iri.startswith(_P) and _uri(edge.steps[-1])[0] == _P:
+                self._patterns.edges = self._with_one(edge)
+        if any(_uri(step)[0] in _OF_STATEMENTS for edge in self._patterns.edges for step in edge.steps):
+            raise _OtherPart
+
+    def _with_one(self, claim: Edge) -> list[Edge]:
+        """Return the edges with one or two in place of those that lead from a statement."""
+        node, (_, id_) = claim.object, _uri(claim.steps[-1])
+        edges = self._patterns.edges
+        said = [edge for edge in edges if edge.subject == node]
+        others = [edge for edge in edges if edge not in said and edge != claim]
+        uses = [_uri(edge.steps[0]) for edge in said]
+        if node.variable is None or node.variable in self._shown or claim.steps[-1].inverse or not said:
+            raise _OtherPart
+        if any(node in (edge.subject, edge.object) for edge in others):
+            raise _OtherPart
+        values = [edge for edge, use in zip(said, uses, strict=True) if use == (_PS, id_)]
+        qualifiers = [edge for edge, use in zip(said, uses, strict=True) if use[0] == _PQ]
+        if len(values) > 1 or len(values) + len(qualifiers) < len(said):
+            raise _OtherPart
+        value = values[0].object if values and len(values[0].steps) == 1 else PatternTerm(variable=f"_:{node.variable}")
+        linked = [edge for edge in qualifiers if self._is_linked(edge, others)]
+        where = tuple(self._condition(edge) for edge in qualifiers if edge not in linked)
+        statement = StatementStep(where, now=self._is_current(node))
+        step, before = PropertyStep(PREFIXES["wdt"] + id_), claim.steps[:-1]
+        found = list[Edge]()
+        for edge in linked:
+            q = PREFIXES["wdt"] + _uri(edge.steps[0])[1]
+            if edge.object.variable in self._sorted_by - self._shown and len(linked) == 1:
+                statement = replace(statement, sorts=q)
+                continue
+            if self._is_needed(value, others) or found:
+                raise _OtherPart
+            its = replace(statement, its=q, being=None if value.variable is not None else value)
+            steps = (*before, replace(step, statement=its), *edge.steps[1:])
+            found.append(replace(edge, subject=claim.subject, steps=steps))
+        if not found or (claim.subject.variable in self._shown and value.variable is None):
+            whole = (*before, replace(step, statement=statement), *(values[0].steps[1:] if values else ()))
+            end = values[0].object if values else value
+            found.append(Edge(claim.subject, whole, end, claim.position))
+        return [*others, *found]
+
+    def _is_needed(self, term: PatternTerm, others: Sequence[Edge]) -> bool:
+        return term.variable is not None and (
+            term.variable in self._shown | self._sorted_by
+            or any(term in (edge.subject, edge.object) for edge in others)
+            or any(one.term == term for one in self._patterns.conditions)
+        )
+
+    def _is_linked(self, edge: Edge, others: Sequence[Edge]) -> bool:
+        """Return whether more than conditions are about the value of a qualifier."""
+        end = edge.object.variable
+        if end is None or len(edge.steps) > 1:
+            return len(edge.steps) > 1
+        is_other = any(end in (one.subject.variable, one.object.variable) for one in others)
+        than = any(one.than and end in (one.than, one.term.variable) for one in self._patterns.conditions)
+        return is_other or than or end in self._shown | self._sorted_by
+
+    def _condition(self, edge: Edge) -> tuple[str, tuple[TermComparison, ...]]:
+        """Take the comparisons of a qualifier's value out of the conditions."""
+        q, end = PREFIXES["wdt"] + _uri(edge.steps[0])[1], edge.object
+        if end.variable is None:
+            sign, text = ("is", "") if end.id is not None else ("=", end.text or "")
+            return q, (TermComparison(term=end, sign=sign, value=text, id=end.id, position=edge.position),)
+        own = tuple(one for one in self._patterns.conditions if one.term == end)
+        if not own:
+            raise _OtherPart
+        self._patterns.conditions = [one for one in self._patterns.conditions if one not in own]
+        return q, own
+
+    def _is_current(self, node: PatternTerm) -> bool:
+        """Take `NOT EXISTS { ?s pq:P582 ?end }` out of what does not hold, and that a statement is deprecated."""
+        own = [part for part in self._patterns.negated if any(edge.subject == node for edge in part.edges)]
+        self._patterns.negated = [part for part in self._patterns.negated if part not in own]
+        is_current = False
+        for part in own:
+            edge = part.edges[0]
+            if len(part.edges) > 1 or part.conditions or len(edge.steps) != 1:
+                raise _OtherPart
+            if edge.steps[0].iri == PREFIXES["pq"] + _END and edge.object.variable is not None:
+                is_current = True
+            elif edge.steps[0].iri != _RANK or edge.object.id != _DEPRECATED:
+                raise _OtherPart
+        return is_current
+
+
+_P, _PS, _PQ = (PREFIXES[name] for name in ("p", "ps", "pq"))
+_VALUES = frozenset(PREFIXES[name] for name in ("ps", "psv", "psn"))
+_OF_STATEMENTS = NAMESPACES - {ENTITY, DIRECT}
+
+
+def _uri(step: PropertyStep) -> tuple[str, str]:
+    return split_uri(step.iri)
+
+
+def _is_exact(step: PropertyStep) -> bool:
+    """Return whether a walk makes a step as SPARQL does: times of qualifiers are compared with years alone."""
+    said = step.statement
+    if said is None:
+        return True
+    days = [one.day for _, some in said.where for one in some if one.day is not None]
+    is_plain = said == StatementStep()  # it has the best rank alone
+    return not (is_plain or said.now) and said.sorts is None and all(day[1:] == (1, 1) for day in days)
+
+
+def _one_step_each(steps: Sequence[PropertyStep]) -> tuple[PropertyStep, ...]:
+    """Return steps with one in place of those over a statement (`p:P39/ps:P39`, `p:P39/pq:P580`) or the node of a value."""
+    found = list[PropertyStep]()
+    for step in steps:
+        (use, id_), (before, last) = _uri(step), _uri(found[-1]) if found else ("", "")
+        if step.iri in (_AMOUNT, _TIME) and found and found[-1].statement is not None:
+            continue
+        if before == _P and use in _VALUES and id_ == last and not (step.inverse or found[-1].inverse):
+            found[-1] = PropertyStep(PREFIXES["wdt"] + id_, statement=StatementStep())
+        elif before == _P and use == _PQ and not (step.inverse or found[-1].inverse):
+            its = PREFIXES["wdt"] + id_
+            found[-1] = PropertyStep(PREFIXES["wdt"] + last, statement=StatementStep(its=its))
+        else:
+            found.append(step)
+    return tuple(found)
+
+
 def _iri_or_same(parts: Sequence[Expression]) -> tuple[str, str]:
     """Return the variables of `isIRI(?x) || sameTerm(?x, ?y)`."""
     if [_name(part) for part in parts] != ["ISIRI", "SAMETERM"]:
@@ -326,6 +560,10 @@ def _iri_or_same(parts: Sequence[Expression]) -> tuple[str, str]:
     if terms[0] != terms[1] or not all(_is(term, "variable") for term in terms):
         raise _OtherPart
     return _variable(terms[0]), _variable(terms[2])
+
+
+def _variables_in(part: object) -> set[str]:
+    return {node.value for node in tree.nodes(part) if isinstance(node, tree.Term) and node.kind == "variable"}
 
 
 def _is(node: Expression, kind: str) -> bool:
@@ -363,8 +601,8 @@ def _conjunction(expression: Expression) -> Iterator[Expression]:
 
 def _term_of(node: Expression) -> PatternTerm:
     if isinstance(node, tree.Term):
-        if node.kind == "variable":
-            return PatternTerm(variable=node.value)
+        if node.kind in ("variable", "blank"):
+            return PatternTerm(variable=node.value if node.kind == "variable" else f"_:{node.value}")
         if node.kind == "literal":
             return PatternTerm(text=_text_of(node))
         if node.kind == "iri":

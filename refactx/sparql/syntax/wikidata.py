@@ -56,6 +56,8 @@ _FUNCTION = "urn:refactx:of:"
 _MARKS = re.compile(r"SERVICE|hint:|queryHints#|HAVING", re.IGNORECASE)
 _TAG = re.compile(r"[A-Za-z]+(?:-[A-Za-z0-9]+)*")
 _STATEMENTS = NAMESPACES - {PREFIXES["wd"], PREFIXES["wdt"]}
+_STATED = frozenset(PREFIXES[prefix] for prefix in ("p", "ps", "psv", "pq", "pqv"))
+_REFERENCES = frozenset(PREFIXES[prefix] for prefix in ("pr", "prv", "prn"))
 _PAGES = frozenset(
     [PREFIXES["schema"] + name for name in ("about", "isPartOf", "inLanguage")]
     + [PREFIXES["wikibase"] + name for name in ("sitelinks", "statements", "identifiers")]
@@ -258,29 +260,34 @@ def label_functions(store: Store, missing: set[str]) -> dict[NamedNode, Function
     return {NamedNode(_FUNCTION + kind): of(kind, predicate) for kind, predicate in _KINDS.items()}
 
 
-def statements_in(query: str) -> str:
-    """Return what a query of Wikidata's asks for that no index has, as a sentence's beginning; empty if there is nothing.
+def absent_in(query: str, has: Callable[[str], bool]) -> str:
+    """Return what a query of Wikidata's asks for that an index or a store has not, as a sentence's beginning; empty if there
+    is nothing. `has`: whether a predicate or class, given as an IRI, is in its triples.
 
-    >>> statements_in("SELECT ?x { ?x p:P39/pq:P580 ?y }")
-    'p:P39 and pq:P580 lead to statements with their qualifiers and references: an index has their values alone (wdt:P39)'
+    >>> absent_in("SELECT ?x { ?x p:P39/pq:P580 ?y }", lambda iri: False)
+    'p:P39 and pq:P580 lead to statements with their qualifiers and references: this index has values alone (wdt:P39)'
     """
     if not _MAY_BE_ABSENT.search(query):
         return ""
     prologue = Prologue(tokens_of(query))
-    uris = list(prologue.uris())
-    found = list(dict.fromkeys(one.text for one in uris if one.namespace in _STATEMENTS))
-    if found:
-        first = next(one.name for one in uris if one.namespace in _STATEMENTS)
+    stated, referred = has(f"{PREFIXES['wikibase']}rank"), has(f"{PREFIXES['prov']}wasDerivedFrom")
+    absent = _STATEMENTS - (_STATED if stated else set()) - (_REFERENCES if referred else set())
+    uris = [one for one in prologue.uris() if one.namespace in absent and not has(one.namespace + one.name)]
+    if found := list(dict.fromkeys(one.text for one in uris)):
         shown = " and ".join(found[:2]) + (" and others" if len(found) > 2 else "")
         verb = "leads" if len(found) == 1 else "lead"
+        if stated:
+            return (
+                f"{shown} {verb} to references, normalised values or claims of no value, which an index does not have"
+            )
         return (
-            f"{shown} {verb} to statements with their qualifiers and references: an index has their values alone "
-            f"(wdt:{first})"
+            f"{shown} {verb} to statements with their qualifiers and references: this index has values alone "
+            f"(wdt:{uris[0].name})"
         )
     pages = {
         prologue.iri(token): token.text for token in prologue.tokens[prologue.body :] if token.kind in ("name", "iri")
     }
-    if used := [text for iri, text in pages.items() if iri in _PAGES]:
+    if used := [text for iri, text in pages.items() if iri in _PAGES and not has(str(iri))]:
         return f"{used[0]} is about pages of Wikipedia and counts of Wikidata, which an index does not have"
     return ""
 

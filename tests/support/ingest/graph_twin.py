@@ -10,7 +10,7 @@ A line is `(kind, ...)`:
 | `literal` | subject, property, text, language or None, or `^^` and a datatype of XSD |
 | `redirect` | entity, target |
 | `external id` | property |
-| `ready` | subject, predicate, object of a ready-made fact |
+| `ready` | subject, predicate, object of a ready-made fact, and pairs of qualifiers and values |
 """
 
 from collections import Counter, defaultdict
@@ -37,7 +37,7 @@ def written(line: Line) -> str:
     """Return a line as text."""
     kind, *rest = line
     if kind == "ready":
-        return "<{}> <{}> <{}> .".format(*rest)
+        return "".join(f"<{part}> " for part in rest) + "."
     if kind == "title":
         title = str(rest[1]).replace(" ", "_")  # as in addresses
         return f"<https://{rest[2]}.wikipedia.org/wiki/{title}> <http://schema.org/about> <{ENTITY}{rest[0]}> ."
