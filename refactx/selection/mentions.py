@@ -125,8 +125,9 @@ def find_mention_spans(
             found.setdefault((span.start, span.stop), {})[ids] = MentionSpan(span.start, span.stop, ids, end)
     if not question.islower():  # `the rivers` are no `The River`, where capitals tell names
         for start, stop in sorted(found):
-            first, _, rest = question[start:stop].partition(" ")
-            if rest and first.islower() and is_function(first) and (start + len(first) + 1, stop) in found:
+            article, _, rest = question[start:stop].partition(" ")
+            is_small = rest and article.islower() and is_function(article)
+            if is_small and (start + len(article) + 1, stop) in found:
                 del found[start, stop]
     whole = [
         (start, stop)
