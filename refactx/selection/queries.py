@@ -393,7 +393,9 @@ class QuerySearch:
         times = {one.name for one in self._facts.describe(self._predicates_of(members)).values() if one.kind == "time"}
         for by, of_measure in self._measures(members, base.start, *named)[: NARROWED if named else None]:
             for some in self._bounds if not by.counted else ():
-                if some[0][0] == "equals" and by.predicate not in times:
+                if some[0][0] == "equals" and (
+                    by.predicate not in times or (query.head == "list" and not self._begins(members, by, some[0][1]))
+                ):
                     continue
                 which = tuple(WalkFilter((Hop(by.predicate),), operator, number) for operator, number in some)
                 narrow = replace(query, which=(*query.which, *which))
@@ -401,6 +403,10 @@ class QuerySearch:
                 prior += self._of_shares(others)
                 ways.append(UnscoredQuery(narrow, line_of(narrow, base.start, *named), prior + of_measure))
         return ways
+
+    def _begins(self, members: Sequence[str], by: MemberValue, year: str) -> bool:
+        """Return whether some member has a time in a year."""
+        return any(value.startswith(year) for _, value in self._facts.objects(members, by.predicate))
 
     def _of_shares(self, conditions: Sequence[Condition]) -> float:
         return self._weights.share_weight * sum(math.log(one.share) for one in conditions)

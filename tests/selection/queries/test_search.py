@@ -74,13 +74,17 @@ def test_candidates_are_made_of_what_the_question_names(asked: Asked, head: str,
 @settings(max_examples=50)
 @given(some_asked(), st.sampled_from(["list", "count"]))
 def test_all_sets_of_the_starts_are_candidates(asked: Asked, head: str) -> None:
-    """If the question names some of their properties, those alone. Of a count of values the values are meant."""
+    """If the question names some of their properties, those alone, and the members of classes. Of a count of values the
+    values are meant."""
     found = {one.query for one in asked.candidates(head) if not one.query.which}  # type: ignore[arg-type]
     pairs = {(s, p) for s, p, _ in with_inverse(asked.claims) if s in named(asked)}
     back = {"p of": "p", "q of": "q", "m of": "m"}
     wanted = {(s, p) for s, p in pairs if {p, back.get(p, p)} & asked.mentions.predicates} or pairs
     heads = {p: "list" if p in ("n", "t") else head for _, p in wanted}
-    assert found == {Query(heads[p], s, (Hop(p),)) for s, p in wanted}  # type: ignore[arg-type]
+    sets = {Query(heads[p], s, (Hop(p),)) for s, p in wanted}  # type: ignore[arg-type]
+    instances = asked.facts.inverse_of("p") if asked.words is CLASSES else None
+    assert sets <= found
+    assert {(one.head, one.hops) for one in found - sets} <= {(head, (Hop(instances or ""),))}
 
 
 @settings(max_examples=50)
@@ -253,7 +257,8 @@ def test_the_narrower_lists_of_a_start(asked: Asked) -> None:
         assert whole.query == Query("list", start, (Hop(predicate),))
         every = set(evaluate_walk(whole.query, asked.facts).values)
         for one in narrower:
-            assert len(one.query.which) == 1
+            assert len(one.query.which) in (1, 2)
+            assert len({which.value for which in one.query.which}) == len(one.query.which)
             values = set(evaluate_walk(one.query, asked.facts).values)
             assert values
             assert values <= every
@@ -261,7 +266,8 @@ def test_the_narrower_lists_of_a_start(asked: Asked) -> None:
 
 def test_a_filter_has_to_gain() -> None:
     asked = Asked(frozenset({("A", "p", "B"), ("B", "q", "C")}), mentions_of(["A", "C"]))
-    found = {one.line: one.score for one in asked.candidates("list", Weights(filter_gain=2.5), lambda line: -7.0)}
+    weights = Weights(filter_gain=2.5, left_out_penalty=0.0)
+    found = {one.line: one.score for one in asked.candidates("list", weights, lambda line: -7.0)}
     assert found["list <A> <p>"] == -7.0
     assert found["list <A> <p> which <q> <C>"] == -9.5
     assert WalkFilter((Hop("q"),), "is", "C") in {w for one in asked.candidates("list") for w in one.query.which}
