@@ -111,7 +111,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "linking": 632,  # a part of a name; names in the other number; notes name the other entities of a name; ids
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
-    "walks": 4800,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
+    "walks": 4850,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
     "selection": 4400,  # the choice among statements; parts of names, kinds of things, what a superlative compares
     "ask": 5830,  # qualifiers of facts; words and answers by language; thoughts, which were in selection; an index has a ranker
     "ingest": 16400,  # statements of Wikidata in JSON and RDF; columns and edges that are qualifiers; members of classes
