@@ -53,19 +53,17 @@ _STATEMENT, _VALUE = f"{OWN}statement:", f"{OWN}value:"
 _NO_UNIT, _EARTH = "Q199", "Q2"
 _INTEGER = NamedNode(PREFIXES["xsd"] + "integer")
 _GLOBE = re.compile(r"<([^<>]+)>")
+RANK, _BEST, _NORMAL, _PREFERRED = (
+    NamedNode(PREFIXES["wikibase"] + name) for name in ("rank", "BestRank", "NormalRank", "PreferredRank")
+)
+_LINKS = {"claim": "p", "statementProperty": "ps", "statementValue": "psv", "qualifier": "pq", "qualifierValue": "pqv"}
+"""What leads from a property to each of its predicates."""
 
 
 @cache
 def _term(name: str) -> NamedNode:
     prefix, _, local = name.partition(":")
     return NamedNode(PREFIXES[prefix] + local)
-
-
-RANK, _BEST, _NORMAL, _PREFERRED = map(
-    _term, ("wikibase:rank", "wikibase:BestRank", "wikibase:NormalRank", "wikibase:PreferredRank")
-)
-_LINKS = {"claim": "p", "statementProperty": "ps", "statementValue": "psv", "qualifier": "pq", "qualifierValue": "pqv"}
-"""What leads from a property to each of its predicates."""
 
 
 class StatementTriples:

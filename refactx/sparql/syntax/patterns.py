@@ -25,6 +25,9 @@ _TEXT = ("LCASE", "UCASE", "STR")
 _RANK, _AMOUNT, _TIME = (f"{PREFIXES['wikibase']}{name}" for name in ("rank", "quantityAmount", "timeValue"))
 _DEPRECATED = f"{PREFIXES['wikibase']}DeprecatedRank"
 _END = "P582"
+_P, _PS, _PQ = (PREFIXES[name] for name in ("p", "ps", "pq"))
+_VALUES = frozenset(PREFIXES[name] for name in ("ps", "psv", "psn"))
+_OF_STATEMENTS = NAMESPACES - {ENTITY, DIRECT}
 
 
 class _OtherPart(Exception):  # noqa: N818  # the reason for None
@@ -514,11 +517,6 @@ class _StatementEdges:
             elif edge.steps[0].iri != _RANK or edge.object.id != _DEPRECATED:
                 raise _OtherPart
         return is_current
-
-
-_P, _PS, _PQ = (PREFIXES[name] for name in ("p", "ps", "pq"))
-_VALUES = frozenset(PREFIXES[name] for name in ("ps", "psv", "psn"))
-_OF_STATEMENTS = NAMESPACES - {ENTITY, DIRECT}
 
 
 def _uri(step: PropertyStep) -> tuple[str, str]:
