@@ -12,6 +12,8 @@ from refactx.english import plural
 _LIKE = 0.8
 """The least share of letters, as difflib counts them, in which two names or words are alike."""
 _LITTLE_WORDS = frozenset(("the", "and", "for", "der", "die", "das", "von", "van", "les", "des", "del", "los", "las"))
+WORDS_BEHIND = 3
+"""The most words that lists write behind a name: articles, and what persons are called besides."""
 _SEPARATORS = re.compile(r"[\s_.,:;!?¡¿'’‘‚`\"“”„«»‹›()\[\]{}<*/&·…\-‐-―]+")
 """What may be written otherwise or left out between the letters of a name."""
 
@@ -49,14 +51,17 @@ def bare_name(name: str) -> str:
     return name[:begins] if begins > 0 and name.endswith(")") else name
 
 
-def in_usual_order(name: str) -> str:
-    """Return a name that a list has as `Lee, Ann` in its usual order; empty if it is none.
+def in_other_orders(name: str) -> list[str]:
+    """Return a name that lists have as `Lee, Ann` or `Hague, The` in its usual order, or another one as lists may have it.
 
-    >>> in_usual_order("Lee, Ann"), in_usual_order("Ann Lee")
-    ('Ann Lee', '')
+    >>> in_other_orders("Hague, The"), in_other_orders("The Hague"), in_other_orders("Ann van Lee"), in_other_orders("Ann")
+    (['The Hague'], ['Hague, The'], ['van Lee, Ann', 'Lee, Ann van'], [])
     """
-    last, comma, first = name.partition(",")
-    return f"{first.strip()} {last.strip()}" if comma and first.strip() and last.strip() else ""
+    last, comma, first = (part.strip() for part in name.partition(","))
+    if comma:
+        return [f"{first} {last}"] if first and last else []
+    words = name.split()
+    return [f"{' '.join(words[at:])}, {' '.join(words[:at])}" for at in range(1, len(words))][:WORDS_BEHIND]
 
 
 def in_other_number(name: str) -> list[str]:

@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Self
@@ -20,9 +20,10 @@ from refactx.engines.engine import IdPath
 from refactx.english import plural
 from refactx.entity_ids import is_wikidata_property
 from refactx.linking.linker import Linker
-from refactx.linking.names import bare_name, unaccented, words_folded
+from refactx.linking.names import bare_name, in_other_orders, unaccented, words_folded
 from refactx.selection.candidates import NamedEntity, entities_of_name, path_of_name, walk_by_facts
 from refactx.selection.statements import StatementWords
+from refactx.walks.evaluate import LinkedFactSet
 from refactx.walks.language import HEADS, OPERATORS, FactSet, Head, Operator
 
 _OF_LANGUAGE = ("asking", "either", "yes", "no", "unknown")
@@ -51,13 +52,14 @@ class MentionSpan:
 
     `start`, `stop`: the half-open range of its characters in the question; `ids`: those of the name after the state
     that it was looked for from, up to its closing bracket or to the parenthesis that tells entities of one name
-    apart (the last one may have text beyond that); `state`: that after them.
+    apart (the last one may have text beyond that); `state`: that after them. `by_id`: whether the question has its id.
     """
 
     start: int
     stop: int
     ids: IdPath
     state: InFact
+    by_id: bool = False
 
 
 class FoldedTokens:
@@ -109,10 +111,12 @@ def find_mention_spans(machine: Machine, state: InFact, tokens: FoldedTokens, qu
     """
     found: dict[tuple[int, int], dict[IdPath, MentionSpan]] = {}
     words = list(_WORD.finditer(question))
+    texts = defaultdict[str, defaultdict[bytes, list[_Span]]](lambda: defaultdict(list))  # by their first word
     for first in range(len(words)):
-        spans = list(_spans(question, words[first : first + WORDS]))
-        ends = _walk(machine, state, tokens, {f" <{span.text}".encode(): span for span in spans})
-        for span, ids, end in ends:
+        for span in _spans(question, words[first : first + WORDS]):
+            texts[_WORD.findall(span.text)[0]][f" <{span.text}".encode()].append(span)
+    for some in texts.values():
+        for span, ids, end in _walk(machine, state, tokens, some):
             found.setdefault((span.start, span.stop), {})[ids] = MentionSpan(span.start, span.stop, ids, end)
     whole = [
         (start, stop)
@@ -134,7 +138,7 @@ def _ends_of_name(text: bytes) -> Iterator[int]:
 
 
 def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
-    """Yield the spans that begin with the first word: as they stand, with full stops, and in the singular."""
+    """Yield the spans that begin with the first word: as they stand, with full stops, in other orders, in the singular."""
     start = words[0].start()
     for number, word in enumerate(words, 1):
         stop, written = word.end(), " ".join(question[start : word.end()].split())
@@ -144,6 +148,7 @@ def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
             texts = [text]
             if any(len(one.group()) == 1 for one in words[:number]):  # `Michael J Fox`
                 texts.append(_INITIAL.sub(".", text))
+            texts += [other for one in texts for other in in_other_orders(one)]
             yield from (_Span(start, stop, one) for one in texts)
             if question[stop : stop + 1] == ".":  # `Martin L. King Jr.`
                 yield from (_Span(start, stop + 1, one + ".") for one in texts if not one.endswith("."))
@@ -155,7 +160,7 @@ def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
 
 
 def _walk(
-    machine: Machine, state: InFact, tokens: FoldedTokens, spans: dict[bytes, _Span]
+    machine: Machine, state: InFact, tokens: FoldedTokens, spans: Mapping[bytes, Sequence[_Span]]
 ) -> list[tuple[_Span, IdPath, InFact]]:
     """Return the spans that are names, given by their texts after a state, with the ids and the state after each."""
     found: list[tuple[_Span, IdPath, InFact]] = []
@@ -163,7 +168,7 @@ def _walk(
     while waiting:
         text, ids, at = waiting.pop()
         grown = defaultdict[int, dict[tuple[bytes, _Span | None], None]](dict)  # the span: its name ends there
-        for name, span in spans.items():
+        for name, some in spans.items():
             spaced = name + b" "
             if not spaced.startswith(text):
                 continue
@@ -171,7 +176,7 @@ def _walk(
             for token, size in tokens.beginning(rest):
                 grown[token][text + rest[:size], None] = None
             for token in (*tokens.closing(rest + b"("), *(tokens.closing(rest[:-1] + b">") if rest else ())):
-                grown[token][spaced, span] = None
+                grown[token] |= {(spaced, span): None for span in some}
         for token, ways in grown.items():
             after = machine.advance(at, token, 0) if at.children.leaves_of(token) else None
             if isinstance(after, InFact):
@@ -418,7 +423,8 @@ class Mention:
     def is_title(self, question: str) -> bool:
         """Whether the question spells it as a name, or in small letters alone: `the last samurai`, no `most` of `Most`."""
         text = question[self.start : self.stop]
-        return self.called[:1].isupper() and (text in self.called or (question.islower() and " " in text))
+        is_whole = any(text in one for one in (self.called, *in_other_orders(self.called)))
+        return self.called[:1].isupper() and (is_whole or (question.islower() and " " in text))
 
     def is_apart(self, other: "Mention") -> bool:
         """Return whether two mentions have no word in common."""
@@ -444,9 +450,10 @@ def named_spans(
 ) -> list[MentionSpan]:
     """Return the mention spans of a question at the beginning of facts, without its function words.
 
-    The singular in a question names a class that is called by its plural, as tables are, if it names nothing else.
+    The singular in a question names a class that is called by its plural, as tables are, if it names nothing else. An id
+    stands for its name, if it is no name itself.
     """
-    question, start = question.replace("_", " "), machine.begin(0)
+    written, question, start = question, question.replace("_", " "), machine.begin(0)
     spans = find_mention_spans(machine, start, tokens, question)
     spans = [span for span in spans if not words.is_function(question[span.start : span.stop])]
     plurals = dict[MentionSpan, str]()
@@ -464,7 +471,13 @@ def named_spans(
         if (span.start, span.stop) not in others
     }
     classes = classes_among(facts, words, sorted({name for names in found.values() for name in names}))
-    return [span for span in spans if span not in plurals or not classes.isdisjoint(found.get(span, ()))]
+    spans = [span for span in spans if span not in plurals or not classes.isdisjoint(found.get(span, ()))]
+    for begin, stop, name in facts.linker.ids_in(written) if isinstance(facts, LinkedFactSet) else ():
+        way = path_of_name(machine, start, name)
+        if way is not None and not any(span.start <= begin and stop <= span.stop for span in spans):
+            spans = [span for span in spans if span.stop <= begin or stop <= span.start]
+            spans.append(MentionSpan(begin, stop, *way, by_id=True))
+    return spans
 
 
 def part_spans(
@@ -536,6 +549,8 @@ def find_mentions(machine: Machine, facts: FactSet, question: str, spans: Sequen
     )  # by place and name: a name may end in many ids
     for span in spans:
         some = entities_of_name(machine, start, span.ids, span.state, MOST_ENTITIES)
+        if span.by_id:
+            some = [replace(one, alias=question[span.start : span.stop]) for one in some]
         written = _name_of(machine, span.state).partition(" (")[0]
         named[span.start, span.stop, written] += [some] if some else []
     for (begin, end, _), ways in named.items():
