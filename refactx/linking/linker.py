@@ -17,8 +17,10 @@ from refactx.linking.names import (
     fold,
     in_other_number,
     in_other_orders,
+    is_spelt_as,
     most_like,
     significant_words,
+    word_ends,
     words_folded,
 )
 from refactx.linking.spellings import Spellings
@@ -191,8 +193,8 @@ class Linker:
 
     def namesakes(self, label: str) -> list[str]:
         """Return the other entities that a name may mean: those with it as a label or an alias; or else in any spelling of
-        it; or else with its parts in the other order, for `Lee, Ann` and for `Ann Lee`; or else in the singular or plural; or else the one with this id; or
-        else, if it is no name, those of the one label that it is a part of (`with_part`)."""
+        it; or else with its parts in the other order, for `Lee, Ann` and for `Ann Lee`; or else in the singular or plural; or
+        else the one with this id; or else, if it is no name, those of the one label that it is a part of (`with_part`)."""
         found = [name for name, _ in self._namesakes(label)]
         return found if found or self.is_name(label) else self.with_part(label)
 
@@ -218,6 +220,16 @@ class Linker:
         words = list(islice(ids_in(text), COMPARED))
         names = self._facts.names([id_ for *_, ids in words for id_ in ids]) if words else {}
         return [(start, stop, names[id_]) for start, stop, ids in words for id_ in ids[-1:] if id_ in names]
+
+    def beginning(self, text: str) -> dict[int, list[str]]:
+        """Return the entities whose names, in any spelling, are the first words of a text (`is_spelt_as`), by the number of
+        characters of these."""
+        ends, found = word_ends(text), defaultdict[int, list[str]](list)
+        for spelling in self._spellings.beginning(text):
+            end = ends.get(len(fold(spelling)))
+            if end is not None and is_spelt_as(text[:end], spelling):
+                found[end] += [*([spelling] if self._facts.predicates(spelling) else []), *self._spelt(spelling)]
+        return found
 
     def _spelt(self, label: str) -> dict[str, str]:
         own = dict.fromkeys(self.labelled(label), "name")

@@ -2,7 +2,7 @@
 
 From each word the tree is walked along the question, whatever the case of letters and however the tokenizer cuts words.
 So `where was barack obama born` finds `<Barack Obama (...)>`, in a few hundred lookups and a few milliseconds.
-Accents may be left out, except those of letters that the tokenizer cuts into bytes: such a letter is found as it is.
+What is spelt otherwise, and ids, are found by the linker.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, Self
 
 from refactx.decoding.machine import Machine
@@ -30,7 +30,11 @@ _OF_LANGUAGE = ("asking", "either", "yes", "no", "unknown")
 WORDS = 8
 """The most words of a mention span."""
 
+MOST_LINKED = 100
+"""The most words of a question that names in other spellings are looked for at."""
+
 _WORD = re.compile(r"[^\W_]+")
+_WORDS = re.compile(rf"\b(?=(([^\W_]+)(?:[\W_]+[^\W_]+){{0,{WORDS - 1}}}))[^\W_]+")
 _TITLE_OR_WORD = re.compile(r"(?<=\s)[A-Z][^\W_]*(?: [A-Z][^\W_]*)*|[^\W_]+")
 _INITIAL = re.compile(r"(?<=\b\w)(?![\w.'’])")
 """Where a full stop may be missing after a letter that is a word: `J R R Tolkien`."""
@@ -60,6 +64,10 @@ class MentionSpan:
     ids: IdPath
     state: InFact
     by_id: bool = False
+
+    def is_within(self, other: "MentionSpan") -> bool:
+        """Return whether all of its words are of another span too."""
+        return other.start <= self.start and self.stop <= other.stop
 
 
 class FoldedTokens:
@@ -472,12 +480,25 @@ def named_spans(
     }
     classes = classes_among(facts, words, sorted({name for names in found.values() for name in names}))
     spans = [span for span in spans if span not in plurals or not classes.isdisjoint(found.get(span, ()))]
-    for begin, stop, name in facts.linker.ids_in(written) if isinstance(facts, LinkedFactSet) else ():
-        way = path_of_name(machine, start, name)
-        if way is not None and not any(span.start <= begin and stop <= span.stop for span in spans):
-            spans = [span for span in spans if span.stop <= begin or stop <= span.start]
-            spans.append(MentionSpan(begin, stop, *way, by_id=True))
-    return spans
+    linked = _linked_spans(machine, facts.linker, words, written, spans) if isinstance(facts, LinkedFactSet) else []
+    return [*(span for span in spans if not any(span.is_within(one) for one in linked)), *linked]
+
+
+def _linked_spans(
+    machine: Machine, linker: Linker, words: QueryWords, question: str, spans: Sequence[MentionSpan]
+) -> list[MentionSpan]:
+    """Return the mention spans of ids, and of names in other spellings, that are not within the `spans` of a question."""
+    found, start = list[MentionSpan](), machine.begin(0)
+    places = [(begin, stop, [name], True) for begin, stop, name in linker.ids_in(question)]
+    for word in islice(_WORDS.finditer(question.replace("_", " ")), MOST_LINKED):
+        if not words.is_function(word[2]):
+            named = linker.beginning(word[1])
+            places += [(word.start(), word.start() + size, names, False) for size, names in named.items()]
+    for begin, stop, names, by_id in places:
+        ways = (path_of_name(machine, start, name) for name in dict.fromkeys(names))
+        found += [MentionSpan(begin, stop, *way, by_id=by_id) for way in ways if way is not None]
+    found = [one for one in found if not any(one.is_within(span) for span in spans)]
+    return [one for one in found if not any(one.is_within(other) and not other.is_within(one) for other in found)]
 
 
 def part_spans(

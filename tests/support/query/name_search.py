@@ -92,7 +92,8 @@ def _reordered(text: str) -> Iterator[str]:
     if "," in text:
         yield re.sub(r"^ *(.*?) *, *(.*?) *$", r"\2 \1", text, count=1)
         return
-    for gap in [*re.finditer(" +", text)][:3]:
+    gaps = [*re.finditer(" +", text)]
+    for gap in gaps if len(gaps) < 4 else gaps[:1]:
         yield f"{text[gap.end() :]}, {text[: gap.start()]}"
 
 
