@@ -483,9 +483,9 @@ class AttemptDocument:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationDocument(QuestionDocument):
-    """The SPARQL of a question: see `refactx.sparql.Translation`. `rows`: how many the query had, null if it was not run;
-    `confidence`: how likely it is right, 0 to 1, null without a calibration; `patterns`: those of the question, with their
-    scores; `reason`: why there is no query, or why no more attempts were made."""
+    """The SPARQL of a question. `rows`: how many the query had, null if it was not run; `confidence`: how likely it is right,
+    0 to 1, null without a calibration; `patterns`: those of the question, with their scores; `reason`: why there is no query,
+    or why no more attempts were made."""
 
     sparql: str | None
     valid: bool

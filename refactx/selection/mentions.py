@@ -491,7 +491,8 @@ def _linked_spans(
     found, start = list[MentionSpan](), machine.begin(0)
     places = [(begin, stop, [name], True) for begin, stop, name in linker.ids_in(question)]
     for word in islice(_WORDS.finditer(question.replace("_", " ")), MOST_LINKED):
-        if not words.is_function(word[2]):
+        is_inner = any(span.start < word.start() < span.stop for span in spans)
+        if not (is_inner or word[2].isdecimal() or words.is_function(word[2])):
             named = linker.beginning(word[1])
             places += [(word.start(), word.start() + size, names, False) for size, names in named.items()]
     for begin, stop, names, by_id in places:
