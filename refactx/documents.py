@@ -3,7 +3,7 @@
 A document is a frozen class, which FastAPI and the SDK of MCP take as it is; `to_json` makes JSON of any of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,9 @@ from refactx.walks.language import write_line
 
 if TYPE_CHECKING:
     from refactx.linking import LinkedName
+    from refactx.sparql.engines import Result
+    from refactx.sparql.packs.translation import Translation
+    from refactx.sparql.packs.translator import Event
 
 
 def to_json(document: object) -> Any:
@@ -157,7 +160,7 @@ def query_document(found: AnsweredQuery, limit: int | None = None) -> QueryDocum
         sparql=found.sparql,
         answer=found.answer,
         head=found.query.head,
-        rows=[*map(_value, found.rows[:limit])],
+        rows=[_value(row) for row in found.rows[:limit]],
         sorted_by=result.sorted_by[:limit],
         columns=result.columns,
         cells=[[[*map(_value, cell)] for cell in row] for row in found.cells[:limit]],
@@ -235,22 +238,6 @@ def resolved_name(found: "LinkedName") -> ResolvedName:
     return ResolvedName(found.label, found.name, found.among, found.others)
 
 
-def reply_json(reply: QueryReply, limit: int | None, *, explains: bool) -> dict[str, Any]:
-    """Return the JSON of the query of a text, with at most `limit` rows and facts (None: all), and what it was chosen from."""
-    document: dict[str, Any] = {
-        "query": reply.line,
-        "sparql": reply.sparql,
-        "head": reply.query.head,
-        "confidence": rounded(reply.confidence),
-    }
-    if reply.answered is not None:
-        document = to_json(query_document(reply.answered, limit))
-    document["resolved"] = [to_json(resolved_name(one)) for one in reply.resolved]
-    if explains:
-        document |= to_json(ExplainedChoice() if reply.choice is None else explained(reply.choice))
-    return {"question": reply.question, **document}
-
-
 @dataclass(frozen=True)
 class NamedWords:
     """Words of a question and the entity that they name. `called`: its label or alias; `share`: of the words' meanings."""
@@ -302,6 +289,61 @@ def explained(choice: QueryChoice) -> ExplainedChoice:
     return ExplainedChoice(
         choice.heads, ChoiceNames(entities, sorted(mentions.predicates), mentions.numbers), candidates
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionDocument:
+    """A question, or the line of a query, as it was given."""
+
+    question: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenQuery(QuestionDocument):
+    """The query of a question, which was not run. `head`: what it asks for, as its line begins; `resolved`: what labels and
+    aliases of a line were taken for."""
+
+    query: str
+    sparql: str | None
+    head: str
+    confidence: float | None
+    resolved: Sequence[ResolvedName]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweredQuestion(QueryDocument, QuestionDocument):
+    """The query of a question, with its answer. `resolved`: what labels and aliases of a line were taken for."""
+
+    resolved: Sequence[ResolvedName]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedQuery(ExplainedChoice, ChosenQuery):
+    """The query of a question, which was not run, and what it was chosen from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedAnswer(ExplainedChoice, AnsweredQuestion):
+    """The query of a question, with its answer and what it was chosen from."""
+
+
+QueryReplyDocument = AnsweredQuestion | ChosenQuery | ExplainedAnswer | ExplainedQuery
+
+
+def reply_document(reply: QueryReply, limit: int | None, *, explains: bool) -> QueryReplyDocument:
+    """Return the query of a text, with at most `limit` rows and facts (None: all). `explains`: with what it was chosen from."""
+    fields: dict[str, Any] = {"question": reply.question, "resolved": [resolved_name(one) for one in reply.resolved]}
+    own = {
+        "query": reply.line,
+        "sparql": reply.sparql,
+        "head": reply.query.head,
+        "confidence": rounded(reply.confidence),
+    }
+    fields |= own if reply.answered is None else vars(query_document(reply.answered, limit))
+    if explains:
+        fields |= vars(ExplainedChoice() if reply.choice is None else explained(reply.choice))
+        return ExplainedQuery(**fields) if reply.answered is None else ExplainedAnswer(**fields)
+    return ChosenQuery(**fields) if reply.answered is None else AnsweredQuestion(**fields)
 
 
 @dataclass(frozen=True)
@@ -392,6 +434,108 @@ def checked_text(index: str, found: Sequence[Checked]) -> FactChecks:
         for one in found
     ]
     return FactChecks(index, facts)
+
+
+@dataclass(frozen=True)
+class SparqlRows:
+    """The result of a SELECT in the JSON of the W3C. `head`: `vars`, the names of its variables; `results`: `bindings`, for
+    each row the terms by variable (`type`, `value`, maybe `datatype` or `xml:lang`); `note`: what names were taken for, and
+    what is to be known of the rows; `labels`: the names of IRIs in the rows; `truncated`: whether there are more rows."""
+
+    head: Mapping[str, Sequence[str]]
+    results: Mapping[str, Sequence[Mapping[str, Mapping[str, Any]]]]
+    note: str
+    labels: Mapping[str, str]
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class SparqlTruth:
+    """The result of an ASK in the JSON of the W3C, whose `head` is empty. `note`: what names were taken for."""
+
+    head: Mapping[str, Any]
+    boolean: bool
+    note: str
+
+
+def sparql_document(result: "Result", note: str, names: Callable[..., Mapping[str, str]]) -> SparqlRows | SparqlTruth:
+    """Return the result of a query. `names`: returns the names of ids, without those that have none."""
+    from refactx.sparql.results import bindings, labels  # the library of the store
+
+    if isinstance(result, bool):
+        return SparqlTruth({}, result, note)
+    rows, called = {"bindings": list(bindings(result))}, labels(result.rows, names)
+    return SparqlRows({"vars": result.variables}, rows, note, called, result.truncated)
+
+
+@dataclass(frozen=True)
+class ScoredExample:
+    """An example of a pack that a query was written after. `id`: in the pack; `score`: how like the question it is, 0 to 1."""
+
+    id: str
+    score: float
+
+
+@dataclass(frozen=True)
+class AttemptDocument:
+    """A query that a model wrote. `rows`: how many it had, null if it was not run; `problems`: what was wrong with it."""
+
+    sparql: str | None
+    valid: bool
+    rows: int | None
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationDocument(QuestionDocument):
+    """The SPARQL of a question. `rows`: how many the query had, null if it was not run; `confidence`: how likely it is right,
+    0 to 1, null without a calibration; `patterns`: those of the question, with their scores; `reason`: why there is no query,
+    or why no more attempts were made."""
+
+    sparql: str | None
+    valid: bool
+    rows: int | None
+    confidence: float | None
+    patterns: Mapping[str, float]
+    examples: Sequence[ScoredExample]
+    attempts: Sequence[AttemptDocument]
+    reason: str
+
+
+def translation_document(found: "Translation") -> TranslationDocument:
+    return TranslationDocument(
+        question=found.question,
+        sparql=found.sparql,
+        valid=found.valid,
+        rows=found.rows,
+        confidence=rounded(found.confidence),
+        patterns={name: round(score, 3) for name, score in found.patterns.items()},
+        examples=[ScoredExample(one.example.id, round(one.score, 3)) for one in found.evidence],
+        attempts=[AttemptDocument(one.sparql, one.is_valid, one.rows, one.problems) for one in found.attempts],
+        reason=found.reason,
+    )
+
+
+def step_json(event: "Event") -> dict[str, Any]:
+    """Return the JSON of a step of a translation, with what it found; the last one has the `translation`."""
+    step = {"step": event.number, "node": event.node, "seconds": round(event.seconds, 3), "tokens": event.tokens}
+    found = {} if event.translation is None else {"translation": to_json(translation_document(event.translation))}
+    return step | dict(event.detail) | found
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackName:
+    """The name of a pack, empty if there is none."""
+
+    pack: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationReply(TranslationDocument, PackName):
+    """The SPARQL of a question by the pack of a server. `steps`: each with its number `step`, its `node`, the `seconds` and
+    `tokens` up to its end, and what it found."""
+
+    steps: Sequence[Mapping[str, Any]]
 
 
 # What the tools of assistants return: all of a fact's parts are entities, which a model reads with less to explain.

@@ -7,6 +7,7 @@ are ids only if a graph has names for them.
 """
 
 import re
+from collections.abc import Iterator
 from urllib.parse import quote, unquote
 
 OWN_PREFIXES = {
@@ -55,6 +56,15 @@ _AS_WRITTEN = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 """An id of Wikidata as people write it: in any case, with a prefix, or as the address of its page."""
+_MAY_BE_ID = re.compile(
+    rf"(?a:(?<![\w:/.-])(?:{_AS_WRITTEN.pattern})(?![\w:/-])|(?<!\w)[a-z0-9])(?:(?<=[\w]))[^\s]*", re.IGNORECASE
+)
+_WORD = re.compile(
+    rf"(?a:(?<![\w:/.-]){_AS_WRITTEN.pattern}(?![\w:/-]))"
+    r"|(?a:(?<!\w)[a-z0-9])[^\s<>\"“”«»,;?!()\[\]]*[^\s<>\"“”«»,;?!()\[\].:'’]",
+    re.IGNORECASE,
+)
+"""A word of a text that may be an id, without the punctuation around it."""
 _VOCABULARIES = [iri for iri in PREFIXES.values() if iri not in NAMESPACES]
 _NO_IDS = re.compile("|".join([*map(re.escape, _VOCABULARIES), "urn:refactx:(?!id:)"]))
 """The beginnings of IRIs that graphs share, and of those of names without ids."""
@@ -118,6 +128,18 @@ def ids_written_as(text: str) -> list[str]:
     """
     of_wikidata = _AS_WRITTEN.fullmatch(text)
     return list(dict.fromkeys([text, of_wikidata[1].upper() if of_wikidata else id_of_entity(text)]))
+
+
+def ids_in(text: str) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield the words of a text that may be ids, as people write them: the half-open range of characters of each, and what
+    `ids_written_as` has for it. Letters alone are none, nor are numbers.
+
+    >>> [ids[-1] for *_, ids in ids_in("Is q42 in wikidata.org/wiki/Q84, or in products:11? Not in 12.")]
+    ['Q42', 'Q84', 'products:11']
+    """
+    for found in _WORD.finditer(text):
+        if re.search(r"[\d:/]", found[0]) and re.search(r"[^\W\d_]", found[0]):
+            yield found.start(), found.end(), ids_written_as(found[0])
 
 
 def may_be_written(iri: str) -> bool:

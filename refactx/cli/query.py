@@ -14,7 +14,7 @@ from refactx.ask.queries import QueryReply, check_text
 from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand
 from refactx.cli.sparql import Cell, cells_of, links_by_id
-from refactx.documents import LiteralValue, named, reply_json, rounded, to_json
+from refactx.documents import LiteralValue, named, reply_document, rounded, to_json
 from refactx.errors import InputError
 from refactx.fact import Link, LinkedFact, counted, line, visible
 from refactx.index.index import Index
@@ -57,7 +57,7 @@ def print_reply(reply: QueryReply, *, as_json: bool, explains: bool, limit: int 
     for note in reply.notes:
         click.echo(f"refactx: {note}", err=True)
     if as_json:
-        return common.print_json(reply_json(reply, limit, explains=explains))
+        return common.print_json(to_json(reply_document(reply, limit, explains=explains)))
     shown, is_terminal = limit or SHOWN, sys.stdout.isatty()
     _print_lines(_lines(reply, shown, explains=explains, has_facts=not is_terminal))
     if is_terminal and reply.answered is not None and reply.answered.facts:

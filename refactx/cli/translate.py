@@ -20,6 +20,7 @@ from refactx.cli.options import (
     index_opener,
     print_json,
 )
+from refactx.documents import step_json, to_json, translation_document
 from refactx.errors import InputError
 from refactx.fact import counted
 from refactx.options import option
@@ -237,7 +238,7 @@ def translate(questions: tuple[str, ...], pack_name: str, stream: bool, as_json:
             for event in translator.stream(question):
                 last = event
                 if stream and as_json:
-                    print_json(event.to_json())
+                    print_json(step_json(event))
                 elif stream and event.node != "output":
                     click.echo(f"[{event.node}] {_line_of(event)}", err=True)
             if last is not None and last.translation is not None and not (stream and as_json):
@@ -270,7 +271,7 @@ def _print_translation(found: "Translation", translator: "Translator", as_json: 
     from refactx.cli.sparql import table_at
 
     if as_json:
-        print_json(found.to_json())
+        print_json(to_json(translation_document(found)))
         return
     if found.sparql is None:
         click.echo(f"no query: {found.reason or 'the model wrote none'}")

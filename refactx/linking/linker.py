@@ -4,20 +4,23 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Protocol
 
 from refactx.errors import InputError
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS, counted
 from refactx.index.index import Index
-from refactx.iris import ids_written_as
+from refactx.iris import ids_in, ids_written_as
 from refactx.linking.names import (
     alike,
     bare_name,
     fold,
     in_other_number,
-    in_usual_order,
+    in_other_orders,
+    is_spelt_as,
     most_like,
     significant_words,
+    word_ends,
     words_folded,
 )
 from refactx.linking.spellings import Spellings
@@ -190,16 +193,18 @@ class Linker:
 
     def namesakes(self, label: str) -> list[str]:
         """Return the other entities that a name may mean: those with it as a label or an alias; or else in any spelling of
-        it; or else with its parts in order, for `Lee, Ann`; or else in the singular or plural; or else the one with this id; or
-        else, if it is no name, those of the one label that it is a part of (`with_part`)."""
+        it; or else with its parts in the other order, for `Lee, Ann` and for `Ann Lee`; or else in the singular or plural; or
+        else the one with this id; or else, if it is no name, those of the one label that it is a part of (`with_part`)."""
         found = [name for name, _ in self._namesakes(label)]
         return found if found or self.is_name(label) else self.with_part(label)
 
     def _namesakes(self, label: str) -> list[tuple[str, str]]:
         """Return `namesakes`, each with what has the label: `name`, `alias` or `id`."""
         found = self._spelt(label)
-        for text in (label, in_usual_order(label), *in_other_number(label)) if not found else ():
-            for spelling in self._spellings.of(text) if not found and text else ():
+        for text in (label, *in_other_orders(label), *in_other_number(label)) if not found else ():
+            for spelling in () if found else self._spellings.of(text):
+                if "," in text and "," not in label + spelling:
+                    continue  # `Lee Ann` is not `Ann Lee`
                 own = {spelling: "name"} if self._facts.predicates(spelling) else {}
                 found = {**own, **self._spelt(spelling), **found}
         found = found or dict.fromkeys(self._with_id(label), "id")
@@ -208,6 +213,23 @@ class Linker:
     def _with_id(self, text: str) -> list[str]:
         """Return the name of the id that a text is, as people write it (`ids_written_as`)."""
         return list(dict.fromkeys(self._facts.names(ids_written_as(text)).values()))
+
+    def ids_in(self, text: str) -> list[tuple[int, int, str]]:
+        """Return the ids in a text, as people write them: the half-open range of characters of each, and the name that it has
+        in the index. At most `COMPARED` words are looked up, in one query."""
+        words = list(islice(ids_in(text), COMPARED))
+        names = self._facts.names([id_ for *_, ids in words for id_ in ids]) if words else {}
+        return [(start, stop, names[id_]) for start, stop, ids in words for id_ in ids[-1:] if id_ in names]
+
+    def beginning(self, text: str) -> dict[int, list[str]]:
+        """Return the entities whose names, in any spelling, are the first words of a text (`is_spelt_as`), by the number of
+        characters of these."""
+        ends, found = word_ends(text), defaultdict[int, list[str]](list)
+        for spelling in self._spellings.beginning(text):
+            end = ends.get(len(fold(spelling)))
+            if end is not None and is_spelt_as(text[:end], spelling):
+                found[end] += [*([spelling] if self._facts.predicates(spelling) else []), *self._spelt(spelling)]
+        return found
 
     def _spelt(self, label: str) -> dict[str, str]:
         own = dict.fromkeys(self.labelled(label), "name")

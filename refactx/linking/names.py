@@ -12,6 +12,8 @@ from refactx.english import plural
 _LIKE = 0.8
 """The least share of letters, as difflib counts them, in which two names or words are alike."""
 _LITTLE_WORDS = frozenset(("the", "and", "for", "der", "die", "das", "von", "van", "les", "des", "del", "los", "las"))
+SHORT = 4
+"""Of a name with more words, lists write one behind the others, an article: `Lord of the Rings, The`."""
 _SEPARATORS = re.compile(r"[\s_.,:;!?¡¿'’‘‚`\"“”„«»‹›()\[\]{}<*/&·…\-‐-―]+")
 """What may be written otherwise or left out between the letters of a name."""
 
@@ -49,14 +51,18 @@ def bare_name(name: str) -> str:
     return name[:begins] if begins > 0 and name.endswith(")") else name
 
 
-def in_usual_order(name: str) -> str:
-    """Return a name that a list has as `Lee, Ann` in its usual order; empty if it is none.
+def in_other_orders(name: str) -> list[str]:
+    """Return a name that lists have as `Lee, Ann` or `Hague, The` in its usual order, or another one as lists may have it.
 
-    >>> in_usual_order("Lee, Ann"), in_usual_order("Ann Lee")
-    ('Ann Lee', '')
+    >>> in_other_orders("Hague, The"), in_other_orders("The Hague"), in_other_orders("Ann van Lee"), in_other_orders("Ann")
+    (['The Hague'], ['Hague, The'], ['van Lee, Ann', 'Lee, Ann van'], [])
     """
-    last, comma, first = name.partition(",")
-    return f"{first.strip()} {last.strip()}" if comma and first.strip() and last.strip() else ""
+    last, comma, first = (part.strip() for part in name.partition(","))
+    if comma:
+        return [f"{first} {last}"] if first and last else []
+    words = name.split()
+    behind = range(1, len(words) if len(words) <= SHORT else 2)
+    return [f"{' '.join(words[at:])}, {' '.join(words[:at])}" for at in behind]
 
 
 def in_other_number(name: str) -> list[str]:
@@ -71,6 +77,29 @@ def in_other_number(name: str) -> list[str]:
         f"{name.removesuffix(end)}{one}" for end, one in (("ies", "y"), ("es", ""), ("s", "")) if name.endswith(end)
     )
     return [one for one in ones if plural(one) == name]
+
+
+def word_ends(text: str, word: str = r"[^\W_]+") -> dict[int, int]:
+    """Return the ends of the words of a text: the number of letters up to there when it is folded, and of its characters.
+
+    >>> word_ends("J. Lo")
+    {1: 1, 3: 5}
+    """
+    return {len(fold(text[: one.end()])): one.end() for one in re.finditer(word, text)}
+
+
+def is_spelt_as(text: str, name: str) -> bool:
+    """Return whether words of a text that have the letters of a name are cut as it is: `Ann a` is no `Anna`, and in small
+    letters `us` is no `U.S.`.
+
+    >>> is_spelt_as("body part", "bodyPart"), is_spelt_as("cote d ivoire", "Côte d’Ivoire"), is_spelt_as("MASH", "M*A*S*H")
+    (True, True, True)
+    >>> is_spelt_as("Ann a", "Anna"), is_spelt_as("us", "U.S.")
+    (False, False)
+    """
+    ends = word_ends(text).keys()
+    whole = word_ends(name, r"[^\W_]+(?:['’‘`][^\W_]+)*").keys()
+    return ends <= word_ends(name, r"[^\W_]+?(?=[\W_A-Z]|$)").keys() and (whole <= ends or text[:1].isupper())
 
 
 def words_folded(name: str) -> list[str]:

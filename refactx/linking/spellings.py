@@ -40,6 +40,10 @@ class Spellings:
 
     def of(self, text: str) -> list[str]:
         """Return the names, and the labels before a description, that spell a text. Raises as `Index.children` does."""
+        return [name for name in self.beginning(text) if fold(name) == fold(text)]
+
+    def beginning(self, text: str) -> list[str]:
+        """Return the names, and the labels before a description, that spell a text or its beginning, within words too."""
         wanted, found = fold(text), dict[str, None]()
         waiting: list[tuple[Path, bytes]] = [((), b"")] if wanted else []
         for _ in range(MOST_STATES):
@@ -50,7 +54,8 @@ class Spellings:
                 grown = raw + self._bytes[token]
                 written = grown.decode("utf-8", "ignore")
                 for end in _ends(written):
-                    if end >= len(raw.decode("utf-8", "ignore")) - 1 and fold(written[:end]) == wanted:
+                    name = fold(written[:end]) if end >= len(raw.decode("utf-8", "ignore")) - 1 else ""
+                    if name and wanted.startswith(name):
                         found[written[:end].lstrip(" <")] = None
                 if b">" not in grown and wanted.startswith(fold(written)):
                     waiting.append(((*path, token), grown))
@@ -59,8 +64,8 @@ class Spellings:
     def _following(self, path: Path, raw: bytes, wanted: str) -> Tokens:
         """Return the tokens after a path that may spell what is left of a text, each once."""
         rest = wanted[len(fold(raw.decode("utf-8", "ignore"))) :]
-        some = [self._texts.get(rest[:size], NO_TOKENS) for size in range(min(len(rest), self._longest) + 1)]
-        some += [self._ends.get(rest, NO_TOKENS), self._parts]
+        texts = [rest[:size] for size in range(min(len(rest), self._longest) + 1)]
+        some = [found[text] for found in (self._texts, self._ends) for text in texts if text in found] + [self._parts]
         tokens, possible = self._tree.children(path).tokens, np.concatenate(some)
         if not len(tokens):
             return NO_TOKENS

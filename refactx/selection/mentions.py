@@ -2,16 +2,16 @@
 
 From each word the tree is walked along the question, whatever the case of letters and however the tokenizer cuts words.
 So `where was barack obama born` finds `<Barack Obama (...)>`, in a few hundred lookups and a few milliseconds.
-Accents may be left out, except those of letters that the tokenizer cuts into bytes: such a letter is found as it is.
+What is spelt otherwise, and ids, are found by the linker.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, Self
 
 from refactx.decoding.machine import Machine
@@ -20,9 +20,10 @@ from refactx.engines.engine import IdPath
 from refactx.english import plural
 from refactx.entity_ids import is_wikidata_property
 from refactx.linking.linker import Linker
-from refactx.linking.names import bare_name, unaccented, words_folded
+from refactx.linking.names import bare_name, in_other_orders, unaccented, words_folded
 from refactx.selection.candidates import NamedEntity, entities_of_name, path_of_name, walk_by_facts
 from refactx.selection.statements import StatementWords
+from refactx.walks.evaluate import LinkedFactSet
 from refactx.walks.language import OPERATORS, FactSet, Head, Operator
 
 HEADS: tuple[Head, ...] = ("list", "count", "ask", "most", "least")
@@ -31,7 +32,11 @@ _OF_LANGUAGE = ("asking", "either", "yes", "no", "unknown")
 WORDS = 8
 """The most words of a mention span."""
 
+MOST_LINKED = 100
+"""The most words of a question that names in other spellings are looked for at."""
+
 _WORD = re.compile(r"[^\W_]+")
+_WORDS = re.compile(rf"\b(?=(([^\W_]+)(?:[\W_]+[^\W_]+){{0,{WORDS - 1}}}))[^\W_]+")
 _TITLE_OR_WORD = re.compile(r"(?<=\s)[A-Z][^\W_]*(?: [A-Z][^\W_]*)*|[^\W_]+")
 _INITIAL = re.compile(r"(?<=\b\w)(?![\w.'’])")
 """Where a full stop may be missing after a letter that is a word: `J R R Tolkien`."""
@@ -53,13 +58,18 @@ class MentionSpan:
 
     `start`, `stop`: the half-open range of its characters in the question; `ids`: those of the name after the state
     that it was looked for from, up to its closing bracket or to the parenthesis that tells entities of one name
-    apart (the last one may have text beyond that); `state`: that after them.
+    apart (the last one may have text beyond that); `state`: that after them. `by_id`: whether the question has its id.
     """
 
     start: int
     stop: int
     ids: IdPath
     state: InFact
+    by_id: bool = False
+
+    def is_within(self, other: "MentionSpan") -> bool:
+        """Return whether all of its words are of another span too."""
+        return other.start <= self.start and self.stop <= other.stop
 
 
 class FoldedTokens:
@@ -118,10 +128,12 @@ def find_mention_spans(
     """
     found: dict[tuple[int, int], dict[IdPath, MentionSpan]] = {}
     words = list(_WORD.finditer(question))
+    texts = defaultdict[str, defaultdict[bytes, list[_Span]]](lambda: defaultdict(list))  # by their first word
     for first in range(len(words)):
-        spans = list(_spans(question, words[first : first + WORDS]))
-        ends = _walk(machine, state, tokens, {f" <{span.text}".encode(): span for span in spans})
-        for span, ids, end in ends:
+        for span in _spans(question, words[first : first + WORDS]):
+            texts[_WORD.findall(span.text)[0]][f" <{span.text}".encode()].append(span)
+    for some in texts.values():
+        for span, ids, end in _walk(machine, state, tokens, some):
             found.setdefault((span.start, span.stop), {})[ids] = MentionSpan(span.start, span.stop, ids, end)
     if not question.islower():  # `the rivers` are no `The River`, where capitals tell names
         for start, stop in sorted(found):
@@ -149,7 +161,7 @@ def _ends_of_name(text: bytes) -> Iterator[int]:
 
 
 def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
-    """Yield the spans that begin with the first word: as they stand, with full stops, and in the singular."""
+    """Yield the spans that begin with the first word: as they stand, with full stops, in other orders, in the singular."""
     start = words[0].start()
     for number, word in enumerate(words, 1):
         stop, written = word.end(), " ".join(question[start : word.end()].split())
@@ -159,6 +171,7 @@ def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
             texts = [text]
             if any(len(one.group()) == 1 for one in words[:number]):  # `Michael J Fox`
                 texts.append(_INITIAL.sub(".", text))
+            texts += [other for one in texts for other in in_other_orders(one)]
             yield from (_Span(start, stop, one) for one in texts)
             if question[stop : stop + 1] == ".":  # `Martin L. King Jr.`
                 yield from (_Span(start, stop + 1, one + ".") for one in texts if not one.endswith("."))
@@ -170,7 +183,7 @@ def _spans(question: str, words: Sequence[re.Match[str]]) -> Iterator[_Span]:
 
 
 def _walk(
-    machine: Machine, state: InFact, tokens: FoldedTokens, spans: dict[bytes, _Span]
+    machine: Machine, state: InFact, tokens: FoldedTokens, spans: Mapping[bytes, Sequence[_Span]]
 ) -> list[tuple[_Span, IdPath, InFact]]:
     """Return the spans that are names, given by their texts after a state, with the ids and the state after each."""
     found: list[tuple[_Span, IdPath, InFact]] = []
@@ -178,7 +191,7 @@ def _walk(
     while waiting:
         text, ids, at = waiting.pop()
         grown = defaultdict[int, dict[tuple[bytes, _Span | None], None]](dict)  # the span: its name ends there
-        for name, span in spans.items():
+        for name, some in spans.items():
             spaced = name + b" "
             if not spaced.startswith(text):
                 continue
@@ -186,7 +199,7 @@ def _walk(
             for token, size in tokens.beginning(rest):
                 grown[token][text + rest[:size], None] = None
             for token in (*tokens.closing(rest + b"("), *(tokens.closing(rest[:-1] + b">") if rest else ())):
-                grown[token][spaced, span] = None
+                grown[token] |= {(spaced, span): None for span in some}
         for token, ways in grown.items():
             after = machine.advance(at, token, 0) if at.children.leaves_of(token) else None
             if isinstance(after, InFact):
@@ -449,7 +462,8 @@ class Mention:
     def is_title(self, question: str) -> bool:
         """Whether the question spells it as a name, or in small letters alone: `the last samurai`, no `most` of `Most`."""
         text = question[self.start : self.stop]
-        return self.called[:1].isupper() and (text in self.called or (question.islower() and " " in text))
+        is_whole = any(text in one for one in (self.called, *in_other_orders(self.called)))
+        return self.called[:1].isupper() and (is_whole or (question.islower() and " " in text))
 
     def is_spelt(self, question: str) -> bool:
         """Whether the question has the letters of its name or alias, or of their plural."""
@@ -479,9 +493,10 @@ def named_spans(
 ) -> list[MentionSpan]:
     """Return the mention spans of a question at the beginning of facts, without its function words.
 
-    The singular in a question names a class that is called by its plural, as tables are, if it names nothing else.
+    The singular in a question names a class that is called by its plural, as tables are, if it names nothing else. An id
+    stands for its name, if it is no name itself.
     """
-    question, start = question.replace("_", " "), machine.begin(0)
+    written, question, start = question, question.replace("_", " "), machine.begin(0)
     spans = find_mention_spans(machine, start, tokens, question, words.is_function)
     spans = [span for span in spans if not words.is_function(question[span.start : span.stop])]
     plurals = dict[MentionSpan, str]()
@@ -499,7 +514,27 @@ def named_spans(
         if (span.start, span.stop) not in others
     }
     classes = classes_among(facts, words, sorted({name for names in found.values() for name in names}))
-    return [span for span in spans if span not in plurals or not classes.isdisjoint(found.get(span, ()))]
+    spans = [span for span in spans if span not in plurals or not classes.isdisjoint(found.get(span, ()))]
+    linked = _linked_spans(machine, facts.linker, words, written, spans) if isinstance(facts, LinkedFactSet) else []
+    return [*(span for span in spans if not any(span.is_within(one) for one in linked)), *linked]
+
+
+def _linked_spans(
+    machine: Machine, linker: Linker, words: QueryWords, question: str, spans: Sequence[MentionSpan]
+) -> list[MentionSpan]:
+    """Return the mention spans of ids, and of names in other spellings, that are not within the `spans` of a question."""
+    found, start = list[MentionSpan](), machine.begin(0)
+    places = [(begin, stop, [name], True) for begin, stop, name in linker.ids_in(question)]
+    for word in islice(_WORDS.finditer(question.replace("_", " ")), MOST_LINKED):
+        is_inner = any(span.start < word.start() < span.stop for span in spans)
+        if not (is_inner or word[2].isdecimal() or words.is_function(word[2])):
+            named = linker.beginning(word[1])
+            places += [(word.start(), word.start() + size, names, False) for size, names in named.items()]
+    for begin, stop, names, by_id in places:
+        ways = (path_of_name(machine, start, name) for name in dict.fromkeys(names))
+        found += [MentionSpan(begin, stop, *way, by_id=by_id) for way in ways if way is not None]
+    found = [one for one in found if not any(one.is_within(span) for span in spans)]
+    return [one for one in found if not any(one.is_within(other) and not other.is_within(one) for other in found)]
 
 
 def part_spans(
@@ -571,6 +606,8 @@ def find_mentions(machine: Machine, facts: FactSet, question: str, spans: Sequen
     )  # by place and name: a name may end in many ids
     for span in spans:
         some = entities_of_name(machine, start, span.ids, span.state, MOST_ENTITIES)
+        if span.by_id:
+            some = [replace(one, alias=question[span.start : span.stop]) for one in some]
         written = _name_of(machine, span.state).partition(" (")[0]
         named[span.start, span.stop, written] += [some] if some else []
     for (begin, end, _), ways in named.items():

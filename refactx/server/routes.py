@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from fcntl import LOCK_EX, flock
 from functools import cache, partial
@@ -28,10 +29,18 @@ from refactx.documents import (
     BrowsedDocument,
     ExampleList,
     FactChecks,
+    QueryReplyDocument,
+    SparqlRows,
+    SparqlTruth,
+    TranslationReply,
     answer_for_assistants,
     browsed_document,
     checked_text,
-    reply_json,
+    reply_document,
+    sparql_document,
+    step_json,
+    to_json,
+    translation_document,
 )
 from refactx.errors import RefactxError
 from refactx.index.index import Index
@@ -125,12 +134,11 @@ class SparqlRequest(BaseModel):
 def sparql_router(service: TextService) -> APIRouter:
     router = APIRouter(route_class=JsonRoute)
 
-    @router.post("/v1/sparql", response_class=JsonReply)
+    @router.post("/v1/sparql", response_class=JsonReply, responses={200: {"model": SparqlRows | SparqlTruth}})
     async def sparql(asked: SparqlRequest) -> Response:
         """Run a SELECT or ASK query of SPARQL on the index. The result is in the JSON of the W3C, with the names of IRIs as
         `labels`."""
         from refactx.sparql.engines import EngineError, EngineTimeoutError
-        from refactx.sparql.results import labels, written
 
         index, known = _opened(service)
 
@@ -140,10 +148,8 @@ def sparql_router(service: TextService) -> APIRouter:
             except EngineError as error:
                 status = 504 if isinstance(error, EngineTimeoutError) else 400
                 raise ApiError(status, error.for_clients, reason=str(error)) from None
-            found: Document = json.loads("".join(written(result, "json"))) | {"note": note}
-            if isinstance(result, bool):
-                return found
-            return found | {"labels": labels(result.rows, known.names), "truncated": result.truncated}
+            found: Document = to_json(sparql_document(result, note, known.names))
+            return found
 
         return JsonReply(await service.run_query(run))
 
@@ -205,7 +211,7 @@ class QueryRequest(BaseModel):
 def query_router(service: TextService) -> APIRouter:
     router = APIRouter(route_class=JsonRoute)
 
-    @router.post("/v1/query", response_class=JsonReply)
+    @router.post("/v1/query", response_class=JsonReply, responses={200: {"model": QueryReplyDocument}})
     async def query(asked: QueryRequest, request: Request) -> Response:
         """Answer a question for numbers, yes or no, the highest, or a list, by a query on the index."""
         service.availability.check()
@@ -221,7 +227,8 @@ def query_router(service: TextService) -> APIRouter:
         def answer(cancelled: Callable[[], bool]) -> Document:
             choose = None if asker is None else partial(asker.query, cancelled=cancelled)
             replies = Replies(index, choose, runs=asked.run, facts=asked.limit)
-            return reply_json(replies.to(asked.question), asked.limit, explains=asked.explain)
+            found: Document = to_json(reply_document(replies.to(asked.question), asked.limit, explains=asked.explain))
+            return found
 
         if service.options.logs_text:
             note(request, question=asked.question)
@@ -257,7 +264,9 @@ def translate_router(service: TextService) -> APIRouter:
             raise ApiError(404, "this server translates no questions")
         return service.translator.changed(agent=agent, runs=runs)
 
-    @router.post("/v1/translate", response_class=JsonReply, responses=STREAMED)
+    @router.post(
+        "/v1/translate", response_class=JsonReply, responses={200: {"model": TranslationReply} | STREAMED[200]}
+    )
     async def translate(asked: TranslateRequest, request: Request) -> Response:
         """Write the SPARQL of a question for the endpoint of the server's pack, check it and repair it."""
         chosen = translator(asked.agent, asked.run)
@@ -300,16 +309,16 @@ async def _whole(events: AsyncGenerator["Event", None], pack: str) -> AsyncGener
     steps = list[Document]()
     async with aclosing(events):
         async for event in events:
-            steps.append(event.to_json())
+            steps.append(step_json(replace(event, translation=None)))
             if event.translation is not None:
-                steps[-1].pop("translation")
-                yield {"pack": pack, **event.translation.to_json(), "steps": steps}
+                found = translation_document(event.translation)
+                yield to_json(TranslationReply(pack=pack, **vars(found), steps=steps))
 
 
 async def _chunks(events: AsyncGenerator["Event", None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(events):
         async for event in events:
-            yield sse(event.to_json())
+            yield sse(step_json(event))
     yield DONE
 
 

@@ -102,7 +102,7 @@ class ToolOrder:
         """Whether a text without calls is the reply: after a tool's result, unless a call has to come."""
         return not self.is_required and bool(self.messages[-1]["role"] == "tool")
 
-    def form_of(self, name: str, key: str) -> JsonForm:
+    def json_form(self, name: str, key: str) -> JsonForm:
         """Return the form of a call of one tool. `key`: the name of the field of arguments."""
         functions = (Function.model_validate(tool["function"]) for tool in self.tools)
         return _form({one.name: one for one in functions if one.name == name}, key)
@@ -385,7 +385,7 @@ class Tools:
     ) -> tuple[list[CalledTool], WrittenText]:
         """Write calls as the schemas of the tools have them. `bare`: the beginning of one without its mark."""
         marks, key = self._known_marks, self._known_marks.arguments
-        form = order.form if bare is None else order.form_of(bare[2], key)
+        form = order.form if bare is None else order.json_form(bare[2], key)
         texts = (marks.opens, marks.between, marks.closes) if bare is None else (bare[1], "", "")
         opens, between, closes = map(self._encode, texts)
         constraint = CallConstraint(

@@ -91,11 +91,16 @@ def _json(result: Result) -> Iterator[str]:
         return
     yield f'{{"head": {json.dumps({"vars": list(result.variables)}, ensure_ascii=False)}, "results": {{"bindings": ['
     separator, encode = "\n", json.JSONEncoder(ensure_ascii=False).encode
-    for row in result.rows:
-        binding = {name: _json_term(term) for name, term in zip(result.variables, row, strict=True) if term is not None}
+    for binding in bindings(result):
         yield separator + encode(binding)
         separator = ",\n"
     yield "\n]}}\n"
+
+
+def bindings(result: Rows) -> Iterator[dict[str, Mapping[str, Any]]]:
+    """Yield rows in the JSON of the W3C: the terms by their variables, without those that have none."""
+    for row in result.rows:
+        yield {name: _json_term(term) for name, term in zip(result.variables, row, strict=True) if term is not None}
 
 
 def _truth(result: bool) -> str:

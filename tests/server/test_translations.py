@@ -11,6 +11,7 @@ from support.tiny_asker import chat_tokenizer
 from support.translate.kennel import DOGS, KENNEL, NONE, Scripted, kennel_engine
 
 from refactx.ask.asker import language_model
+from refactx.documents import step_json
 from refactx.sparql.packs.constrained import constrained_model
 from refactx.sparql.packs.translator import TranslateOptions, Translator
 
@@ -34,7 +35,7 @@ def timeless(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("agent", [False, True])
 @pytest.mark.parametrize("runs", [False, True])
 def test_a_translation_is_that_of_the_translator(agent: bool, runs: bool) -> None:
-    alone = [one.to_json() for one in translator(*REPLIES).changed(agent=agent, runs=runs).stream("Which dogs?")]
+    alone = [step_json(one) for one in translator(*REPLIES).changed(agent=agent, runs=runs).stream("Which dogs?")]
     body = {"question": "Which dogs?", "agent": agent, "run": runs}
     with running(translator=translator(*REPLIES)) as server:
         whole = server.post("/v1/translate", body).json()

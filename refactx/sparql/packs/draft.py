@@ -26,9 +26,9 @@ from refactx.sparql.packs.survey import (
     BoundedQueries,
     FoundTerm,
     Survey,
-    form_of,
     inside,
     namespace_of,
+    part_of_speech,
     prefixes_for,
     survey,
     words_of,
@@ -146,7 +146,7 @@ class _PackMaker:
         query = with_prefixes(query, self._prefixes)
         if not self._queries.rows(query, 1):
             return
-        form = "" if two is None else form_of(label_of(two, "en"))
+        form = "" if two is None else part_of_speech(label_of(two, "en"))
         written = dict[str, str]()
         for language, texts in self._questions.items():
             noun, property_ = label_of(one, language), "" if two is None else label_of(two, language)

@@ -172,11 +172,11 @@ def prefixes_for(namespaces: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def form_of(label: str) -> Literal["noun", "participle", "verb"]:
+def part_of_speech(label: str) -> Literal["noun", "participle", "verb"]:
     """Return how a question can use the label of a property: `noun` ("the salary of"), `participle` ("is made by"), or `verb`
     ("works for").
 
-    >>> [form_of(label) for label in ("salary", "made by", "works for", "part of")]
+    >>> [part_of_speech(label) for label in ("salary", "made by", "works for", "part of")]
     ['noun', 'participle', 'verb', 'noun']
     """
     words = label.split()

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -108,23 +107,6 @@ class Translation:
     def best(self) -> Attempt | None:
         """The attempt with the query, None if nothing was written."""
         return best_of(self.attempts)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the translation as `refactx translate --json` prints it."""
-        return {
-            "question": self.question,
-            "sparql": self.sparql,
-            "valid": self.valid,
-            "rows": self.rows,
-            "confidence": None if self.confidence is None else round(self.confidence, 3),
-            "patterns": {name: round(score, 3) for name, score in self.patterns.items()},
-            "examples": [{"id": one.example.id, "score": round(one.score, 3)} for one in self.evidence],
-            "attempts": [
-                {"sparql": one.sparql, "valid": one.is_valid, "rows": one.rows, "problems": list(one.problems)}
-                for one in self.attempts
-            ],
-            "reason": self.reason,
-        }
 
 
 def best_of(attempts: Sequence[Attempt]) -> Attempt | None:

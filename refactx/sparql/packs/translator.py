@@ -122,16 +122,6 @@ class Event:
     tokens: int
     translation: Translation | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the event as `refactx translate --stream --json` prints it."""
-        return {
-            "step": self.number,
-            "node": self.node,
-            "seconds": round(self.seconds, 3),
-            "tokens": self.tokens,
-            **self.detail,
-        }
-
 
 def mermaid() -> str:
     """Return the nodes and the ways between them as a flow chart of Mermaid.
@@ -545,4 +535,4 @@ class TranslationRun:
             writing=self._meter.seconds,
         )
         state.translation = replace(found, confidence=translator.confidence(found))
-        return None, {"translation": state.translation.to_json()}
+        return None, {}

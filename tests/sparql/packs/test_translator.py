@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from support.translate.kennel import CATS, DOGS, KENNEL, NONE, Down, Scripted, kennel_engine
 
+from refactx.documents import to_json, translation_document
 from refactx.errors import InputError
 from refactx.sparql.engines import Result
 from refactx.sparql.packs.prompt import WritingTask, tokens_in
@@ -28,7 +29,7 @@ def test_a_right_query_is_returned_with_its_rows_and_what_it_was_written_after()
     assert "PREFIX ex: <http://e.org/>" in found.sparql
     assert (found.valid, found.rows, len(found.attempts), found.reason) == (True, 2, 1, "")
     assert found.evidence[0].example.id == "1"
-    assert json.loads(json.dumps(found.to_json()))["examples"][0]["id"] == "1"
+    assert json.loads(json.dumps(to_json(translation_document(found))))["examples"][0]["id"] == "1"
 
 
 def test_the_model_is_told_just_what_was_wrong() -> None:

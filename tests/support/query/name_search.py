@@ -87,6 +87,16 @@ def _is_spelt(name: str, text: str, whole: str) -> bool:
     )
 
 
+def _reordered(text: str) -> Iterator[str]:
+    """A name as people say it, or as lists may have it."""
+    if "," in text:
+        yield re.sub(r"^ *(.*?) *, *(.*?) *$", r"\2 \1", text, count=1)
+        return
+    gaps = [*re.finditer(" +", text)]
+    for gap in gaps if len(gaps) < 4 else gaps[:1]:
+        yield f"{text[gap.end() :]}, {text[: gap.start()]}"
+
+
 def _texts(question: str) -> Iterator[tuple[int, int, str]]:
     """Yield what may be a name: words as they stand, with full stops after initials and at the end, and in either number."""
     words = [match.span() for match in re.finditer(r"[^\W_]+", question)]
@@ -96,6 +106,8 @@ def _texts(question: str) -> Iterator[tuple[int, int, str]]:
             dotted = re.sub(r"\b(\w)\b(?![.'’])", r"\1.", text)
             yield start, stop, text
             yield start, stop, dotted
+            for one in (text, dotted):
+                yield from ((start, stop, other) for other in _reordered(one))
             if question[stop:].startswith("."):
                 yield start, stop + 1, f"{text}."
                 if not dotted.endswith("."):
