@@ -35,7 +35,7 @@ from refactx.ingest.parsers.columns import (
     wanted_columns,
     with_persons,
 )
-from refactx.ingest.parsers.entities import EXAMPLE, is_document, parse_entities, read_document
+from refactx.ingest.parsers.entities import EXAMPLE, is_document, read_document, read_entities
 from refactx.ingest.parsers.graph import parse_triples
 from refactx.ingest.parsers.graphml import parse_graphml
 from refactx.ingest.parsers.keys import with_keys
@@ -67,7 +67,7 @@ from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props
 from refactx.ingest.profile import RDF, in_words, recognise_profile
 from refactx.ingest.report import REPORTED_FAULTS
 from refactx.ingest.source_options import DEFAULT_SELECTION, Selection, TableOptions
-from refactx.ingest.sources import BYTE_ORDER_MARK, BatchSource, Format, Inputs, Source
+from refactx.ingest.sources import BYTE_ORDER_MARK, BatchSource, Format, Inputs, Source, numbered_blocks
 from refactx.ingest.work import Resources, WorkDatabase, open_work_database
 from refactx.progress import progress_bar
 
@@ -362,13 +362,11 @@ def reader_of(parse: BlockParser) -> Reader:
     """Return a reader that parses blocks of lines in several threads, while the next blocks are read."""
 
     def read(source: Source, selection: Selection, workers: int, advance: AdvanceBytes) -> Iterator[Parsed]:
-        line = 1
         with ThreadPoolExecutor(workers, thread_name_prefix="parse") as pool:
             waiting: deque[Future[Parsed]] = deque()
             try:
-                for block in source.blocks(advance):
+                for block, line in numbered_blocks(source, advance):
                     waiting.append(pool.submit(parse, block, line, selection, source.name))
-                    line += block.count(b"\n")
                     if len(waiting) > workers:
                         yield waiting.popleft().result()
                 while waiting:
@@ -391,7 +389,7 @@ BLOCK_PARSERS: Mapping[Format, BlockParser] = {
 def _read_entities(source: Source, selection: Selection, workers: int, advance: AdvanceBytes) -> Iterator[Parsed]:
     if is_document(source.first_lines()):
         return read_document(source, selection, advance)
-    return reader_of(parse_entities)(source, selection, workers, advance)
+    return read_entities(source, selection, workers, advance)
 
 
 def _rdf_reader(name: Format) -> Reader:

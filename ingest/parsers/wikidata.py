@@ -43,7 +43,7 @@ from refactx.ingest.parsers.parsed import (
     clean_texts,
     terms_of,
 )
-from refactx.ingest.parsers.statement_triples import StatementRows
+from refactx.ingest.parsers.statement_triples import UNKNOWN, StatementRows
 from refactx.ingest.parsers.values import (
     DATES,
     DECIMALS,
@@ -113,7 +113,7 @@ def object_reason(iri: str) -> str:
     if iri == TRIPLE_TERM:
         return "not a fact"
     if iri.startswith(_UNKNOWN):
-        return "unknown value"
+        return UNKNOWN
     if _MEDIA.match(iri):
         return "media file"
     if "/entity/E" in iri:

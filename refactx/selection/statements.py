@@ -6,8 +6,8 @@ latest"), or the value of a qualifier ("nominated for A Beautiful Mind"). What i
 to ask for is the answer: objects, a time, the value of another qualifier, a number of statements, or yes or no.
 
 Times are periods as `refactx.walks.values` reads them. A statement holds in a period if it overlaps it: without an
-end it lasts, without a start, but with an end, it has always held. A bound ("before 1998", "from 1984 to 1988") is about its
-beginning.
+end it lasts, with an unknown one it is known to hold only when it began; without a start, but with an end, it has always
+held. A bound ("before 1998", "from 1984 to 1988") is about its beginning.
 """
 
 import re
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from refactx.fact import UNKNOWN_END
 from refactx.linking.names import bare_name
 from refactx.walks.language import Statement
 from refactx.walks.values import Day, parse_quantity, parse_time
@@ -132,16 +133,22 @@ class TimeNames:
     def all(self) -> frozenset[str]:
         return self.starts | self.ends | self.points
 
+    def has_ended(self, statement: Statement) -> bool:
+        """Return whether a statement has an unknown end."""
+        return UNKNOWN_END in statement.values(self.ends)
+
     def span(self, statement: Statement) -> Span | None:
-        """Return when a statement holds; None if it does not say so."""
+        """Return when a statement certainly holds; None if it does not say so."""
         starts, ends, points = (
             [period for value in statement.values(names) if (period := parse_time(value)) is not None]
             for names in (self.starts, self.ends, self.points)
         )
-        if not (starts or ends or points):
+        if not (starts or ends or points or self.has_ended(statement)):
             return None
-        if starts or ends:
+        if starts or ends or not points:
             first = min((one.first for one in starts), default=EARLIEST)
+            if not ends and self.has_ended(statement):
+                return Span(first, max((one.end for one in starts), default=EARLIEST))
             return Span(first, max((one.end for one in ends), default=LATEST))
         return Span(min(one.first for one in points), max(one.end for one in points))
 
@@ -255,7 +262,7 @@ class StatementChoice:
         for names in [self.names.ends] if ends else [self.names.starts, self.names.points]:
             having = [one for one in some if one.values(names)]
             if having:
-                values = dict.fromkeys(value for one in having for value in one.values(names))
+                values = dict.fromkeys(value for one in having for value in one.values(names) if value != UNKNOWN_END)
                 return StatementAnswer("qualifier", tuple(values), tuple(having))
         return None
 
