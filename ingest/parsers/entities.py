@@ -209,7 +209,7 @@ class EntityDocuments:
         for claim in claims:
             snak, rank = claim.get("mainsnak"), _RANKS.get(claim.get("rank", ""))
             property_ = self._property(str(snak.get("property"))) if isinstance(snak, dict) else None
-            if property_ is None or rank is None:
+            if not isinstance(snak, dict) or property_ is None or rank is None:
                 self._faults.append((number, fault("a claim without a value or a rank", json.dumps(claim))))
             elif self._is_full:
                 self._add_statement(subject, property_, snak, rank, claim)

@@ -35,7 +35,7 @@ from refactx.ingest.parsers.columns import (
     wanted_columns,
     with_persons,
 )
-from refactx.ingest.parsers.entities import EXAMPLE, is_document, read_document, read_entities
+from refactx.ingest.parsers.entities import EXAMPLE, is_document, parse_entities, read_document, read_entities
 from refactx.ingest.parsers.graph import parse_triples
 from refactx.ingest.parsers.graphml import parse_graphml
 from refactx.ingest.parsers.keys import with_keys
@@ -110,6 +110,7 @@ _EXAMPLES: Mapping[Format, str] = {
     "N-Triples": _TRIPLE,
     "N-Quads": _TRIPLE,
     "ready-made facts": "<Danny Boyle> <date of birth> <1956-10-20> .",
+    "Wikidata's JSON": EXAMPLE,
 }
 OTHER_GRAPH = (
     "it has no triple about an id of www.wikidata.org (<http://www.wikidata.org/entity/Q42>), as its profile says: "
@@ -382,6 +383,7 @@ BLOCK_PARSERS: Mapping[Format, BlockParser] = {
     "N-Triples": lambda block, line, selection, scope: parse_triples(block, line, selection, scope=scope),
     "N-Quads": lambda block, line, selection, scope: parse_triples(without_graphs(block), line, selection, scope=scope),
     "ready-made facts": lambda block, line, _, __: parse_ready_made(block, line),
+    "Wikidata's JSON": parse_entities,
 }
 """The formats of which any block of whole lines can be parsed by itself."""
 

@@ -156,6 +156,9 @@ def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SE
     """
     result = Parsed(lines=0)
     for statements in statements_of(block, first_line, result):
+        if statements.reifiers:
+            result.dropped["not a fact"] += len(statements.reifiers)
+            continue
         result.add(Parsed(lines=0, tables=_WikidataRows(statements, selection).tables(result.dropped)))
     return result
 
