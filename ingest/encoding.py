@@ -296,7 +296,7 @@ def encode_facts(
     with open_work_database(work, resources, task="sort the facts", in_memory=False) as database:
         database.view_parquet("units", knowledge / "units.parquet")
         database.view_parquet("facts", knowledge / "facts.parquet")
-        sample = database.rows(_SAMPLED.format(**_tails(has_tails=_has_tails(database))))
+        sample = database.rows(_SAMPLED.format(**tails(has_tails=_has_tails(database))))
         if words_join(tokenizer, trigger, [(s, p, o) for s, p, o in sample]):
             return _encode_by_unit(database, tokenizer, work, advance)
         return _encode_whole(database, tokenizer, trigger, work, advance)
@@ -306,7 +306,7 @@ def _has_tails(database: WorkDatabase) -> bool:
     return any(column == "tail" for column, *_ in database.rows("DESCRIBE facts"))
 
 
-def _tails(*, has_tails: bool) -> dict[str, str]:
+def tails(*, has_tails: bool) -> dict[str, str]:
     """Return what queries of whole texts have in their places."""
     return {"last": _WITH_TAIL, "tail": _TAIL} if has_tails else {"last": _OBJECT, "tail": ""}
 
@@ -364,7 +364,7 @@ def _encode_whole(
 ) -> WholeFacts:
     total, left = database.number("SELECT count(*) FROM facts"), 0
     database.execute("CREATE TABLE encoded (ids BLOB)")
-    for batch in database.batches(_TEXTS.format(**_tails(has_tails=_has_tails(database))), _BATCH):
+    for batch in database.batches(_TEXTS.format(**tails(has_tails=_has_tails(database))), _BATCH):
         keys, kept = encode_whole(tokenizer, trigger, batch["text"])
         left += kept.true_count
         database.insert("encoded", pa.table({"ids": keys}).filter(kept))

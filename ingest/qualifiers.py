@@ -12,6 +12,7 @@ left out unless they are asked for (`--qualifiers all`, or by id).
 import re
 from collections.abc import Iterable, Mapping
 
+from refactx.entity_ids import entity_number
 from refactx.errors import InputError
 from refactx.fact import QUALIFIER_NAMES
 
@@ -42,6 +43,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "role": ("P3831", "P2868", "P453", "P4633", "P794", "P512", "P812", "P413", "P39", "P1039"),
 }
 """The groups of qualifiers in the order of facts, each with its properties in their order."""
+ENDS = tuple(map(entity_number, ("P582", "P576")))
+"""The properties whose unknown value says something: what it qualifies has ended (`refactx.fact.UNKNOWN_END`)."""
 OTHER, ALL, NONE = "other", "all", "none"
 BOOKKEEPING = frozenset(
     (

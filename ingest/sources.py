@@ -359,6 +359,14 @@ class Source:
             )
 
 
+def numbered_blocks(source: Source, advance: Callable[[int], object]) -> Iterator[tuple[bytes, int]]:
+    """Yield the blocks of a source, as `Source.blocks` does, each with the number of its first line."""
+    line = 1
+    for block in source.blocks(advance):
+        yield block, line
+        line += block.count(b"\n")
+
+
 def format_by_name(name: str) -> Format | None:
     """Return the format that a file's name says, without regard to compression; None if it says none.
 

@@ -11,7 +11,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -242,6 +242,12 @@ class Tables(Protocol):
 
     def drop(self, *names: str) -> None:
         """Remove tables."""
+
+    def has_rows(self, name: str) -> bool:
+        """Return whether a table has a row."""
+
+    def batches(self, query: str, size: int) -> Iterable[pa.RecordBatch | pa.Table]:
+        """Return the rows of a query in batches of about `size`, which an engine may choose otherwise."""
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""

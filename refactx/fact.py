@@ -44,6 +44,8 @@ QUALIFIER_NAMES = {
     "ordinals": ("number", "ordinal", "series ordinal", "rank"),
 }
 """What qualifiers with times, and those that number statements, are called in graphs and tables."""
+UNKNOWN_END = "unknown"
+"""The end of a statement that is known to have ended, at an unknown time."""
 MAX_PART_CHARACTERS = 1000
 """A longer part is cut to this length: it would cost a model over 250 tokens between which it cannot choose, and
 PostgreSQL a whole page."""

@@ -95,6 +95,7 @@ REASONS = {
     "refactx.ask.thinking": "a chooser of its own, for texts that begin with a thought",
     "refactx.eval.judge": "a model on a server, by its own client",
     "refactx.eval.names": "names of entities for answers, read from an index",
+    "refactx.ingest.knowledge.nodes": "nodes that make statements, which the shape of a graph is full without",
     "refactx.ingest.parsers.graphml": "nodes and edges, which are no rows of a table",
     "refactx.ingest.parsers.table_names": "what names rows, if no option says it, apart from their keys",
     "refactx.linking.spellings": "the walk of the tree along folded letters, which knows no facts",

@@ -28,7 +28,7 @@ from refactx.ingest.cluster.session import (
     versions_here,
     write_sorted,
 )
-from refactx.ingest.encoding import SAMPLE, SortedFacts, encode_units, encode_whole, from_keys, words_join
+from refactx.ingest.encoding import SAMPLE, SortedFacts, encode_units, encode_whole, from_keys, tails, words_join
 from refactx.ingest.segment.builder import PIECES_UNTIL_CHAINS_MEET, CutRange, cut_range, joined
 from refactx.ingest.segment.cutting import EntryBatch, Lifted, Packing, Shape
 from refactx.tokenizer import FactTokenizer
@@ -37,11 +37,15 @@ from refactx.tree.tree import Tokens
 
 _PARTS = "JOIN units s ON s.unit = subject JOIN units p ON p.unit = predicate JOIN units o ON o.unit = object"
 _SAMPLE = f"""
-SELECT s.text, p.text, o.text
-FROM (SELECT * FROM facts ORDER BY xxhash64(subject, predicate, object) LIMIT {SAMPLE}) {_PARTS}
+SELECT s.text, p.text, {{last}}
+FROM (SELECT * FROM facts ORDER BY xxhash64(subject, predicate, object) LIMIT {SAMPLE}) {_PARTS} {{tail}}
 """
-_JOINED = f"SELECT DISTINCT concat(s.ids, p.ids, o.ids) AS ids FROM facts {_PARTS.replace('units', 'encoded')}"
-_TEXTS = f"SELECT ' <' || s.text || '> <' || p.text || '> <' || o.text || '>' AS text FROM facts {_PARTS}"
+_JOINED = f"SELECT DISTINCT concat(s.ids, p.ids, o.ids{{last}}) AS ids FROM facts {_PARTS.replace('units', 'encoded')} {{tail}}"
+_TAIL_IDS = {
+    "last": ", coalesce(t.ids, CAST('' AS BINARY))",
+    "tail": "LEFT JOIN encoded t ON t.unit = tail WHERE tail < 0 OR t.unit IS NOT NULL",
+}
+_TEXTS = f"SELECT ' <' || s.text || '> <' || p.text || '> <' || {{last}} || '>' AS text FROM facts {_PARTS} {{tail}}"
 _FOUND = """
 SELECT start + at AS position, ids FROM fact_rows JOIN fact_starts USING (part)
 JOIN fact_ranges ON start + at >= low AND start + at < high ORDER BY position
@@ -72,13 +76,14 @@ def encode_facts(spark: Any, tokenizer: FactTokenizer, trigger: str, folder: str
     Facts that the tokenizer changes are left out. Raises ModelError if it joins the trigger and what follows it.
     """
     shared = versions_here(), tokenizer.serialized
-    if words_join(tokenizer, trigger, [(s, p, o) for s, p, o in spark.sql(_SAMPLE).collect()]):
+    ends = tails(has_tails="tail" in spark.table("facts").columns)
+    if words_join(tokenizer, trigger, [(s, p, o) for s, p, o in spark.sql(_SAMPLE.format(**ends)).collect()]):
         encoded = spark.table("units").mapInArrow(partial(_encode, *shared, None), "unit INT, ids BINARY")
         encoded.write.mode("overwrite").parquet(f"{folder}-units")
         spark.read.parquet(f"{folder}-units").createOrReplaceTempView("encoded")
-        facts = spark.sql(_JOINED)
+        facts = spark.sql(_JOINED.format(**(_TAIL_IDS if ends["tail"] else {"last": "", "tail": ""})))
     else:
-        facts = spark.sql(_TEXTS).mapInArrow(partial(_encode, *shared, trigger), "ids BINARY").distinct()
+        facts = spark.sql(_TEXTS.format(**ends)).mapInArrow(partial(_encode, *shared, trigger), "ids BINARY").distinct()
     return write_sorted(spark, facts, "ids", folder)
 
 

@@ -91,11 +91,6 @@ def _of_wikidata(files: Sequence[ClusterFile], build: Build) -> Selection:
             f"a cluster reads only Wikidata's RDF and lines of facts, not graphs of the profile {selection.profile.name}: "
             "ingest on one machine, without --cluster"
         )
-    if selection.qualifiers:
-        raise InputError(
-            "a cluster reads no qualifiers: ingest on one machine, without --cluster, or --qualifiers none"
-        )
-    selection = replace(selection, qualifiers=())
     if any(file.format in RDF_KINDS for file in files):
         return replace(selection, profile=Profile(name=WIKIDATA))
     return selection
@@ -199,7 +194,8 @@ def ingest(
 
     Args:
         spark: a session of Spark 4, classic or Connect. Temporary views of the names that the joins use are replaced.
-        sources: paths or URIs that all machines can read, of N-Triples or lines of facts; also folders and patterns.
+        sources: paths or URIs that all machines can read, of N-Triples, lines of Wikidata's JSON or of facts; also
+            folders and patterns.
         tokenizer: a model whose tokenizer the index is for: a Hugging Face id, a folder, or a GGUF file.
         cluster_work: a folder in the storage of the cluster, for what stages leave: a path on a shared disk, or a URI.
         db: the libpq URL of the database; by default what `refactx ingest` takes.

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from refactx.errors import InputError
-from refactx.ingest.cluster.session import ClusterTables, Versions, check_versions, versions_here
+from refactx.ingest.cluster.session import SQL_TYPES, ClusterTables, Versions, check_versions, versions_here
 from refactx.ingest.parsers.formats import (
     BLOCK_PARSERS,
     FORMATS,
@@ -42,12 +42,21 @@ _PLACES = {
     "redirects": {"entity": "a", "target": "b"},
     "left_out": {"property": "a", "reason": "x"},
     "ready": {"subject": "x", "predicate": "y", "object": "z"},
+    "ready_statements": {"subject": "x", "predicate": "y", "object": "z", "tail": "w"},
+    "statements": {"statement": "a", "subject": "b", "property": "c"},
+    "ranks": {"statement": "a", "rank": "r"},
+    "snaks": {
+        **{"statement": "a", "property": "b", "is_main": "m", "object": "c"},
+        **{"text": "x", "kind": "k", "unit": "d", "value": "e"},
+    },
+    "value_nodes": {"value": "a", "field": "k", "text": "x", "entity": "b"},
 }
-_TYPES = {**dict.fromkeys("abc", pa.int64()), **dict.fromkeys("xyz", pa.string()), **dict.fromkeys("krl", pa.int16())}
+_TYPES = {
+    **{**dict.fromkeys("abcde", pa.int64()), **dict.fromkeys("wxyz", pa.string())},
+    **{**dict.fromkeys("krl", pa.int16()), "m": pa.bool_()},
+}
 _WIDE = pa.schema({"part": pa.string(), **_TYPES})
-_WIDE_SQL = (
-    "part STRING, a BIGINT, b BIGINT, c BIGINT, x STRING, y STRING, z STRING, k SMALLINT, r SMALLINT, l SMALLINT"
-)
+_WIDE_SQL = ", ".join(f"{field.name} {SQL_TYPES[field.type]}" for field in _WIDE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +129,8 @@ def _format_of(spark: Any, source: str, path: str) -> Format:
     found = recognise_format(path, named, start)
     if found not in BLOCK_PARSERS:
         raise InputError(
-            f"{source} is {found}, which a cluster does not read: give N-Triples or lines of facts, or ingest without "
-            "--cluster"
+            f"{source} is {found}, which a cluster does not read: give N-Triples, lines of Wikidata's JSON or of facts, or "
+            "ingest without --cluster"
         )
     return found
 
@@ -130,11 +139,13 @@ def _format_of(spark: Any, source: str, path: str) -> Format:
 class SplitAccount:
     """What became of the lines of a split. `file`: a file's key; `start`: where the split begins in it, in bytes.
 
-    `faults`: the first malformed lines, with their numbers in the split; the rest as in `LineAccount`.
+    `faults`: the first malformed lines, with their numbers in the split; `of_file`: how many lines of the file it has,
+    whatever was counted as a line; the rest as in `LineAccount`.
     """
 
     file: int
     start: int
+    of_file: int = 0
     lines: int = 0
     statements: int = 0
     rows: int = 0
@@ -204,10 +215,9 @@ def parse_splits(
                     yield from account.to_row().to_batches()
                 account = SplitAccount(file=file, start=start)
             lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")
-            parsed = BLOCK_PARSERS[form](lines[0].as_py() + b"\n", account.lines + 1, selection, "")
-            if (statements := parsed.tables.pop("ready_statements", None)) is not None:
-                parsed.dropped["qualified fact"] += len(statements)  # which a cluster does not join
+            parsed = BLOCK_PARSERS[form](lines[0].as_py() + b"\n", account.of_file + 1, selection, f"{file}:{start}")
             account.add(parsed)
+            account.of_file += len(values)
             for name, rows in parsed.tables.items():
                 exact = cast_rows(name, rows)
                 columns = {place: exact[column] for column, place in _PLACES[name].items()}
@@ -241,7 +251,7 @@ def whole_account(files: Sequence[ClusterFile], rows: Sequence[str], *, strict: 
         before, faults = 0, list[tuple[int, str]]()
         for split in own:
             faults += [(before + line, what) for line, what in split.faults]
-            before += split.lines
+            before += split.of_file
         if strict and faults:
             raise malformed(file.name, *faults[0])
         check_syntax(file.name, faults)
@@ -251,7 +261,7 @@ def whole_account(files: Sequence[ClusterFile], rows: Sequence[str], *, strict: 
         account.add(
             file.name,
             Parsed(
-                lines=before,
+                lines=sum(split.lines for split in own),
                 dropped=sum((Counter(split.dropped) for split in own), Counter[str]()),
                 faults=faults,
                 cut=sum(split.cut for split in own),

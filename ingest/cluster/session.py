@@ -41,10 +41,15 @@ _BODIES = {
     "starts_with": "startswith({0}, {1})",
     "ends_with": "endswith({0}, {1})",
 }
+_AGGREGATES = {
+    r"string_agg\((.+?), ('[^']*') ORDER BY (.+?)\)": r"listagg(\1, \2) WITHIN GROUP (ORDER BY \3)",
+    "UTINYINT": "SMALLINT",
+}
+"""What queries have in DuckDB, and in Spark."""
 _TEXT = r"'(?:[^']|'')*'"
 _CALL = re.compile(rf"{_TEXT}|\b({'|'.join(_BODIES)})\(")
 _ARGUMENT = re.compile(rf"{_TEXT}|[(),]")
-_TYPES = {pa.int64(): "BIGINT", pa.int16(): "SMALLINT", pa.string(): "STRING", pa.bool_(): "BOOLEAN"}
+SQL_TYPES = {pa.int64(): "BIGINT", pa.int16(): "SMALLINT", pa.string(): "STRING", pa.bool_(): "BOOLEAN"}
 
 
 @contextmanager
@@ -220,7 +225,10 @@ FROM named WHERE endswith((name), (' (inverse of'))"
         parts.append(query[at : found.start()])
         parts.append(_BODIES[found[1]].format(*(f"({expand(argument)})" for argument in arguments)))
         at = end
-    return "".join(parts) + query[at:]
+    whole = "".join(parts) + query[at:]
+    for ours, of_spark in _AGGREGATES.items():
+        whole = re.sub(ours, of_spark, whole)
+    return whole
 
 
 def _arguments(query: str, start: int) -> tuple[list[str], int]:
@@ -368,6 +376,13 @@ class ClusterTables:
         rows = self.rows(query)
         return int(rows[0][0] or 0) if rows else 0
 
+    def has_rows(self, name: str) -> bool:
+        return bool(self.rows(f"SELECT 1 FROM {name} LIMIT 1"))
+
+    def batches(self, query: str, size: int) -> Iterator[pa.Table]:
+        """Yield the rows of a query in batches that Spark makes, whatever the `size`."""
+        return batches_of(self._spark.sql(expand(query)))
+
     def write(self, name: str, frame: Any) -> None:
         place = self._place(name)
         frame.write.mode("overwrite").parquet(place)
@@ -377,7 +392,7 @@ class ClusterTables:
         """Return an Arrow table as a data frame."""
         if len(rows):
             return self._spark.createDataFrame(rows)
-        columns = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in rows.schema)
+        columns = ", ".join(f"{field.name} {SQL_TYPES[field.type]}" for field in rows.schema)
         return self._spark.createDataFrame([], columns)  # Spark Connect takes no empty Arrow table
 
     def _place(self, name: str) -> str:

@@ -100,7 +100,7 @@ SELECT language, count(*) FROM (
         ON t.entity = a.entity AND t.text = a.text
     WHERE t.language <> {NO_LANGUAGE} AND t.kind IN ({LABEL}, {OTHER_NAME})
         AND (a.entity IS NOT NULL
-            OR entity IN (SELECT entity FROM used) AND ({ADDS_NOTHING} OR {{wanted}} AND is_property(entity)))
+            OR t.entity IN (SELECT entity FROM used) AND ({ADDS_NOTHING} OR {{wanted}} AND is_property(t.entity)))
 ) GROUP BY language
 """
 _NO_NAME = "nothing has a name in {}: the sources have none in it, or its code is another one, such as de for German"

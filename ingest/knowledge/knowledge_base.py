@@ -112,7 +112,8 @@ def join(
         if known is None:
             check_named(database, selection.profile)
         properties = known.other_properties() if known is not None and database.has_rows("ids") else ()
-        graph = shape_graph(database, selection.profile, properties)
+        keeps = None if selection.qualifiers == () else selection.keeps_qualifier
+        graph = shape_graph(database, selection.profile, properties, keeps)
         report = join_tables(database, lines, selection, known=known, step=bar.update, graph=graph)
         files = dict(FILES)
         if known is not None and known.updates:

@@ -27,17 +27,17 @@ from collections import Counter
 import pyarrow as pa
 
 from refactx.entity_ids import FIRST_OTHER
-from refactx.ingest.parsers.parsed import AMOUNT, DEPRECATED, OF_NO_FACT, PRECISION, TIME, UNIT
+from refactx.ingest.parsers.parsed import AMOUNT, DEPRECATED, OF_NO_FACT, PRECISION, QUOTED, TIME, UNIT
 from refactx.ingest.parsers.values import VALUE_KINDS, format_time
 from refactx.ingest.qualifiers import MOST, order_of, places_of_names
 from refactx.ingest.source_options import Selection
-from refactx.ingest.work import Tables, WorkDatabase
+from refactx.ingest.work import Tables
 
-NOT_BEST, INCOMPLETE = "not of best rank", "incomplete statement"
+NOT_BEST, NOT_ASSERTED, INCOMPLETE = "not of best rank", "not asserted", "incomplete statement"
 UNREADABLE = "unknown datatype value"
 _BATCH = 65_536
 _STATED = f"""
-SELECT statement, subject, property, rank, rank > {DEPRECATED} AND rank = max(rank) OVER (PARTITION BY subject, property)
+SELECT statement, subject, property, rank, rank > {QUOTED} AND rank = max(rank) OVER (PARTITION BY subject, property)
     AS is_best
 FROM (
     SELECT statement, min(subject) AS subject, min(property) AS property, min(rank) AS rank
@@ -80,7 +80,7 @@ USING (subject, property)
 UNION ALL
 """
 _UNIT_LABELS = """
-SELECT unit AS entity, coalesce(c.label, regexp_replace(k.name, ' \\([^()]*\\)$', '')) AS label
+SELECT unit AS entity, coalesce(c.label, regexp_replace(k.name, ' [(][^()]*[)]$', '')) AS label
 FROM (SELECT DISTINCT unit FROM values_of WHERE unit IS NOT NULL)
 LEFT JOIN chosen c ON unit = c.entity LEFT JOIN known k ON unit = k.entity
 """
@@ -147,7 +147,10 @@ UNION ALL SELECT subject, predicate, object, tail FROM statement_facts
 UNITS = """
     UNION ALL SELECT tail FROM tails
     UNION ALL SELECT text FROM judged_others WHERE reason IS NULL AND text IS NOT NULL
-    UNION ALL SELECT unnest([subject, predicate, object, tail]) FROM ready_statements
+    UNION ALL SELECT subject FROM ready_statements
+    UNION ALL SELECT predicate FROM ready_statements
+    UNION ALL SELECT object FROM ready_statements
+    UNION ALL SELECT tail FROM ready_statements
 """
 USED = """
     UNION SELECT subject FROM judged_others WHERE reason IS NULL
@@ -175,8 +178,6 @@ JOIN = "LEFT JOIN unit_labels w ON c.unit = w.entity"
 def state_claims(database: Tables, selection: Selection) -> bool:
     """Make `stated`, `values_of` and `other_claims`, and replace `claims`, if statements are given in full; return whether
     they are."""
-    if not isinstance(database, WorkDatabase):
-        return False
     is_given = selection.qualifiers != () and database.has_rows("statements")
     if not is_given and not database.has_rows("ready_statements"):
         return False
@@ -255,6 +256,9 @@ def account_for_statements(database: Tables, dropped: Counter[str], claims: int)
     ready = "SELECT count(*) FROM ready_statements"
     rows = count("SELECT count(*) FROM stated_rows") + count("SELECT count(*) FROM ready") + count(ready)
     bare = count("SELECT count(*) FROM stated_rows WHERE NOT is_best AND tail < 0")
+    quoted = count(
+        f"SELECT count(*) FROM stated_rows JOIN stated USING (statement) WHERE stated.rank = {QUOTED} AND tail < 0"
+    )
     told = count(
         "SELECT count(*) FROM (SELECT DISTINCT subject, predicate, object, tail FROM stated_rows WHERE is_best OR tail >= 0)"
     )
@@ -265,7 +269,8 @@ def account_for_statements(database: Tables, dropped: Counter[str], claims: int)
     told += stated - count(
         "SELECT count(*) FROM (SELECT DISTINCT subject, predicate, object, tail FROM stated_rows WHERE tail >= 0)"
     )
-    dropped[NOT_BEST] += bare
+    dropped[NOT_BEST] += bare - quoted
+    dropped[NOT_ASSERTED] += quoted
     pairs = count("SELECT count(*) FROM pairs_of WHERE reason IS NULL")
     kept, beyond = database.rows(
         "SELECT count(*) FILTER (WHERE is_within), coalesce(sum(same) FILTER (WHERE NOT is_within), 0) FROM distinct_pairs"

@@ -13,7 +13,8 @@ Triples of a graph say some facts by nodes that are no things. They become claim
 
 A restriction counts that has `owl:someValuesFrom` or `owl:hasValue` and is a superclass of a class, or part of its
 definition (`owl:equivalentClass`, `owl:intersectionOf`, or straight on it). All other triples of lists and classes
-are left out by reason, as those about blank nodes that nothing leads to are.
+are left out by reason, as those about blank nodes that nothing leads to are, if they make no statement
+(`refactx.ingest.knowledge.nodes`).
 
 The tables made here, of entities that are not Wikidata's:
 
@@ -25,7 +26,7 @@ The tables made here, of entities that are not Wikidata's:
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ from refactx.entity_ids import FIRST_OTHER, is_property, other_number
 from refactx.errors import InputError
 from refactx.fact import clean_part, visible, written_part
 from refactx.ingest import profile as iris
+from refactx.ingest.knowledge.nodes import add_statements, state_nodes, take_triples
 from refactx.ingest.parsers.graph import PLACES
 from refactx.ingest.parsers.parsed import (
     DESCRIPTION,
@@ -167,12 +169,16 @@ _PREDICATES = """
 SELECT entity FROM (
 SELECT DISTINCT property AS entity FROM shaped WHERE property & 1 = 0
 UNION SELECT unnest([subject, object]) FROM claims WHERE property = {inverse_of}
-UNION SELECT unnest(steps) FROM path_properties
+UNION SELECT abs(unnest(steps)) FROM path_properties
 UNION SELECT property FROM snaks
 UNION SELECT entity - 1 FROM known_properties ANTI JOIN found USING (entity)
 ) WHERE entity & 1 = 0
 """
 _TYPED = "{0} + CAST({0} IN (SELECT entity FROM predicate_numbers) AS BIGINT)"
+_INVERSE_OF = """
+SELECT {subject}, {object} FROM claims WHERE property = {inverse_of}
+UNION SELECT a.entity, b.entity FROM path_properties a JOIN path_properties b ON a.steps = [-b.steps[2], -b.steps[1]]
+"""
 _OF_STATEMENTS = {"statements": ("subject", "property"), "snaks": ("property", "object")}
 _UNLABELLED = """
 SELECT e.entity, e.id FROM entities e
@@ -181,6 +187,7 @@ SEMI JOIN (
     UNION SELECT object FROM claims WHERE object IS NOT NULL UNION SELECT step FROM path_steps
     UNION SELECT subject FROM inverse_of UNION SELECT object FROM inverse_of
     UNION SELECT property FROM snaks UNION SELECT object FROM snaks WHERE object IS NOT NULL
+    UNION SELECT subject FROM statements
 ) m ON e.entity = m.entity
 LEFT JOIN chosen c ON e.entity = c.entity
 WHERE c.label IS NULL AND NOT starts_with(e.id, '_:') AND e.entity NOT IN (SELECT entity FROM path_steps)
@@ -286,11 +293,16 @@ class GraphShape:
 NO_GRAPH = GraphShape()
 
 
-def shape_graph(database: WorkDatabase, profile: Profile | None, known_properties: Iterable[int] = ()) -> GraphShape:
+def shape_graph(
+    database: WorkDatabase,
+    profile: Profile | None,
+    known_properties: Iterable[int] = (),
+    keeps: Callable[[str], bool] | None = None,
+) -> GraphShape:
     """Make the tables of this module from the staged rows; without ids that are not Wikidata's, nothing is to be done.
 
-    `known_properties`: the numbers of such properties of the knowledge base that facts are added to. Raises InputError
-    if two ids have one number.
+    `known_properties`: the numbers of such properties of the knowledge base that facts are added to. `keeps`: as in
+    `state_nodes`. Raises InputError if two ids have one number.
     """
     if not database.has_rows("ids"):
         return NO_GRAPH
@@ -304,12 +316,16 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
     database.table_of("known_properties", numbers)
     database.table("blanks", _BLANKS)
     named = _label_by_own(database)
-    before = database.number("SELECT count(*) FROM claims")
-    axioms = nested = 0
+    before = database.number("SELECT (SELECT count(*) FROM claims) + (SELECT count(*) FROM quoted)")
+    take_triples(database, is_wanted=keeps is not None)
+    axioms = nested = stated = 0
+    undecided: tuple[str, ...] = ()
     if database.number(
         f"SELECT (SELECT count(*) FROM blanks) + (SELECT count(*) FROM claims WHERE property IN {_STRUCTURE})"
+        "+ (SELECT count(*) FROM quoted_triples)"
     ):
-        axioms, nested = _shape(database, keep=profile is not None and profile.axioms)
+        axioms, nested = _shape(database, keep=profile is not None and profile.axioms, keeps=keeps)
+        stated, undecided = add_statements(database)
     else:
         database.table(
             "path_properties", "SELECT CAST([0] AS BIGINT[]) AS steps, CAST(0 AS BIGINT) AS entity, '' AS id LIMIT 0"
@@ -324,8 +340,7 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
     names = ("subject", "property", "object")
     typed = [f"{_TYPED.format(name)} AS {name}" for name in names]
     database.table("graph_claims", f"SELECT {', '.join(typed)}, text, kind FROM shaped")
-    typed = [f"{_TYPED.format(name)} AS {name}" for name in ("subject", "object")]
-    database.table("inverse_of", f"SELECT {', '.join(typed)} FROM claims WHERE property = {_N['inverse_of']}")
+    database.table("inverse_of", _INVERSE_OF.format(subject=typed[0], object=typed[2], **_N))
     database.table("graph_terms", f"SELECT {_TYPED.format('entity')} AS entity, kind, rank, language, text FROM terms")
     database.table(
         "entities",
@@ -334,7 +349,7 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
     database.table(
         "path_steps",
         f"SELECT entity, place, {_TYPED.format('step')} AS step FROM (SELECT entity, "
-        "unnest(range(1, len(steps) + 1)) AS place, unnest(steps) AS step FROM path_properties WHERE len(steps) > 1)",
+        "unnest(range(1, len(steps) + 1)) AS place, abs(unnest(steps)) AS step FROM path_properties WHERE len(steps) > 1)",
     )
     database.view("claims", "SELECT * FROM graph_claims")
     database.view("terms", "SELECT * FROM graph_terms")
@@ -344,8 +359,8 @@ def shape_graph(database: WorkDatabase, profile: Profile | None, known_propertie
         f"{FIRST_OTHER} THEN (CASE WHEN number & 1 = 1 THEN 'P' ELSE 'Q' END) || (number >> 1) "
         "ELSE (SELECT any_value(e.id) FROM entities e WHERE e.entity = number) END"
     )
-    shape = _account(database, before, (axioms, nested), given)
-    return replace(shape, notes=(*shape.notes, *named))
+    shape = _account(database, before - stated, (axioms, nested), given)
+    return replace(shape, notes=(*shape.notes, *undecided, *named))
 
 
 def _label_by_own(database: WorkDatabase) -> tuple[str, ...]:
@@ -410,9 +425,9 @@ def _own_predicates(database: WorkDatabase) -> dict[int, dict[int, str]]:
     return dict(sorted(found.items()))
 
 
-def _shape(database: WorkDatabase, keep: bool) -> tuple[int, int]:
+def _shape(database: WorkDatabase, keep: bool, keeps: Callable[[str], bool] | None) -> tuple[int, int]:
     """Make the table `shaped`; return how many triples of classes it does not have, and how many members of lists that are
-    in others too deep, or several times. `keep`: it has all triples of classes."""
+    in others too deep, or several times. `keep`: it has all triples of classes; `keeps`: as in `shape_graph`."""
     values = {
         **_N,
         "structure": "(0)" if keep else _STRUCTURE,
@@ -425,6 +440,7 @@ def _shape(database: WorkDatabase, keep: bool) -> tuple[int, int]:
         if name == "items":
             _make_places(database)
         database.table(name, query.format(**values))
+    state_nodes(database, keeps)
     _make_path_properties(database)
     database.table("shaped", _SHAPED)
     nested = database.number(
@@ -451,11 +467,12 @@ def _make_places(database: WorkDatabase) -> None:
 
 def _make_path_properties(database: WorkDatabase) -> None:
     """Make the table `path_properties` (`steps, entity, id`); a path of one step is that property."""
-    found = database.rows("SELECT DISTINCT steps FROM folded")
-    ids = dict(database.rows("SELECT entity, id FROM found WHERE entity IN (SELECT unnest(steps) FROM folded)"))
+    database.table("all_steps", "SELECT steps FROM folded UNION SELECT steps FROM node_facts WHERE steps IS NOT NULL")
+    found = database.rows("FROM all_steps")
+    ids = dict(database.rows("SELECT entity, id FROM found WHERE entity IN (SELECT abs(unnest(steps)) FROM all_steps)"))
     rows = []
     for (steps,) in found:
-        path = "/".join(f"<{ids[step]}>" for step in steps)
+        path = "/".join(f"{'^' if step < 0 else ''}<{ids[abs(step)]}>" for step in steps)
         rows.append((steps, steps[0], ids[steps[0]]) if len(steps) == 1 else (steps, other_number(path) + 1, path))
     columns = zip(*rows, strict=True) if rows else ((), (), ())
     arrays = [pa.array(column, kind) for column, kind in zip(columns, _PATHS.types, strict=True)]
@@ -484,7 +501,7 @@ def _account(database: WorkDatabase, before: int, left_out: tuple[int, int], giv
     if database.number("SELECT count(*) FROM blanks"):
         lost = database.number(
             "SELECT count(*) FROM plain SEMI JOIN blanks ON subject = blanks.entity "
-            "ANTI JOIN (SELECT DISTINCT node FROM paths) p ON subject = p.node"
+            "ANTI JOIN (SELECT node FROM paths UNION SELECT node FROM node_facts) p ON subject = p.node"
         )
     if lost:
         dropped["anonymous node"] = lost

@@ -7,17 +7,21 @@ values of its qualifiers are a line each, as the triples `p:`, `ps:` and `pq:` o
 Values are written by the same functions as those of RDF, after a time has become what RDF has (`time_of_json`).
 """
 
+import gc
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from refactx.entity_ids import entity_number, is_wikidata_id, other_number
-from refactx.fact import clean_part
+from refactx.fact import UNKNOWN_END, clean_part
+from refactx.ingest.parallel import in_processes
 from refactx.ingest.parsers.parsed import (
     DEPRECATED,
     DESCRIPTION,
@@ -32,6 +36,7 @@ from refactx.ingest.parsers.parsed import (
     fault,
     table_of,
 )
+from refactx.ingest.parsers.statement_triples import UNKNOWN
 from refactx.ingest.parsers.values import (
     NO_LANGUAGE,
     VALUE_KINDS,
@@ -44,13 +49,14 @@ from refactx.ingest.parsers.values import (
     language_rank,
     time_of_json,
 )
+from refactx.ingest.qualifiers import ENDS
 from refactx.ingest.source_options import Selection
-from refactx.ingest.sources import Source
+from refactx.ingest.sources import Source, numbered_blocks
 
 Snak = tuple[int | None, str | None, int | None, int | None]
 """An entity, or a text with the place of its kind in `VALUE_KINDS`, and the unit of an amount."""
 EXAMPLE = '{"type":"item","id":"Q42","labels":{...},"claims":{...}},'
-UNKNOWN, NO_VALUE, MALFORMED = "unknown value", "no value", "unknown datatype value"
+NO_VALUE, MALFORMED = "no value", "unknown datatype value"
 _TEXT, _TIME, _QUANTITY, _PLACE = (VALUE_KINDS.index(kind) for kind in ("text", "time", "quantity", "coordinates"))
 _ENTITY = "http://www.wikidata.org/entity/"
 _CALENDARS = {f"{_ENTITY}Q1985727": False, f"{_ENTITY}Q1985786": True}
@@ -86,6 +92,25 @@ def parse_entities(block: bytes, first_line: int, selection: Selection, scope: s
     return rows.parsed()
 
 
+def read_entities(
+    source: Source, selection: Selection, workers: int, advance: Callable[[int], object]
+) -> Iterator[Parsed]:
+    """Yield what the blocks of a source of one entity a line say; those of more than one are parsed in processes, since
+    Python makes the objects of JSON in one thread at a time."""
+    blocks = numbered_blocks(source, advance)
+    first = list(itertools.islice(blocks, 2))
+    if len(first) < 2 or workers < 2:
+        yield from (parse_entities(*block, selection, source.name) for block in itertools.chain(first, blocks))
+    else:
+        shared = selection, source.name
+        yield from in_processes(_parse_block, shared, itertools.chain(first, blocks), workers)
+
+
+def _parse_block(shared: tuple[Selection, str], block: tuple[bytes, int]) -> Parsed:
+    gc.disable()  # in a process of its own: what is made here leads nowhere in a circle
+    return parse_entities(*block, *shared)
+
+
 def read_document(source: Source, selection: Selection, advance: Callable[[int], object]) -> Iterator[Parsed]:
     """Yield what the entities of one document of JSON say, as `Special:EntityData/Q42.json` has it, on any number of lines."""
     rows = EntityDocuments(selection, other_number(source.name))
@@ -110,21 +135,18 @@ class EntityDocuments:
         self._selection, self._next = selection, first
         self._is_full = selection.qualifiers != ()
         self._dropped, self._faults = Counter[str](), list[tuple[int, str]]()
-        self._terms: list[tuple[int, int, int, int]] = []
-        self._term_texts: list[str] = []
-        self._statements: list[tuple[int, int, int]] = []
-        self._ranks: list[tuple[int, int]] = []
-        self._heads: list[tuple[int, int, bool]] = []
-        self._values: list[Snak] = []
+        # The values of rows, one row after another: tuples would be many objects for Python's collector to go through.
+        self._rows: dict[str, list[Any]] = {name: [] for name in ("terms", "statements", "ranks", "snaks")}
+        self._terms, self._statements, self._ranks, self._snaks = self._rows.values()
         self._left_out = set[tuple[int, str]]()
         self._title = selection.wikipedia.replace("-", "_") + "wiki"
         self._ranks_of_tags: dict[str, tuple[int, int] | None] = {}
-        self._keeps: dict[str, bool] = {}
+        self._properties: dict[str, tuple[int, bool, bool]] = {}
 
     def add_text(self, number: int, text: bytes) -> None:
         """Add what the text of one entity, of some in a list, or of a page says; `number`: of its line."""
         try:
-            value = json.loads(text)
+            value = _read(text)
         except (ValueError, RecursionError) as error:
             self._faults.append((number, fault(f"not JSON ({error})", text[:200].decode(errors="replace"))))
             return
@@ -147,18 +169,15 @@ class EntityDocuments:
             self._leave_out(entity, datatype)
         try:
             for kind, field in ((LABEL, "labels"), (DESCRIPTION, "descriptions")):
-                for term in _fields(one, field):
-                    self._term(entity, kind, term["language"], term["value"])
-            aliases = [alias for some in _fields(one, "aliases") for alias in some]
-            if self._selection.aliases:
-                for alias in aliases:
-                    self._term(entity, OTHER_NAME, alias["language"], alias["value"])
-            else:
-                self._dropped["alias"] += len(aliases)
+                self._add_terms(entity, kind, _fields(one, field))
+            for aliases in _fields(one, "aliases"):
+                if self._selection.aliases:
+                    self._add_terms(entity, OTHER_NAME, aliases)
+                else:
+                    self._dropped["alias"] += len(aliases)
             for link in _fields(one, "sitelinks"):
                 if link["site"] == self._title:
-                    self._terms.append((entity, TITLE, 0, NO_LANGUAGE))
-                    self._term_texts.append(link["title"])
+                    self._terms += entity, TITLE, 0, NO_LANGUAGE, link["title"]
                 else:
                     self._dropped["other wiki"] += 1
             for claims in _fields(one, "claims"):
@@ -167,74 +186,89 @@ class EntityDocuments:
             what = f"{one['id']} has a part that is not as in Wikidata ({type(error).__name__}: {error})"
             self._faults.append((number, fault(what, "")))
 
-    def _term(self, entity: int, kind: int, tag: str, text: str) -> None:
-        found = self._ranks_of_tags.get(tag, ...)
-        if found is ...:
-            found = self._ranks_of_tags[tag] = self._of_tag(tag)
-        if found is None:
-            self._dropped["other language"] += 1
-        else:
-            self._terms.append((entity, kind, *found))
-            self._term_texts.append(text)
+    def _add_terms(self, entity: int, kind: int, terms: Iterable[Mapping[str, str]]) -> None:
+        for term in terms:
+            found = self._ranks_of_tags.get(tag := term["language"], ...)
+            if found is ...:
+                found = self._of_tag(tag)
+            if found is None:
+                self._dropped["other language"] += 1
+            else:
+                self._terms += entity, kind, *found, term["value"]
 
     def _of_tag(self, tag: str) -> tuple[int, int] | None:
         """Return the rank of a language and its place; None if it is not wanted."""
-        languages, tag = self._selection.languages, _LANGUAGES.get(tag, tag)
-        rank = language_rank(tag, languages)
-        return None if rank is None else (rank, language_place(tag, languages))
+        languages, code = self._selection.languages, _LANGUAGES.get(tag, tag)
+        rank = language_rank(code, languages)
+        found = self._ranks_of_tags[tag] = None if rank is None else (rank, language_place(code, languages))
+        return found
 
     def _add_claims(self, number: int, subject: int, claims: Iterable[Mapping[str, Any]]) -> None:
         """Add the claims of one property."""
         good = []
         for claim in claims:
             snak, rank = claim.get("mainsnak"), _RANKS.get(claim.get("rank", ""))
-            if not isinstance(snak, dict) or rank is None or not is_wikidata_id(str(snak.get("property"))):
+            property_ = self._property(str(snak.get("property"))) if isinstance(snak, dict) else None
+            if not isinstance(snak, dict) or property_ is None or rank is None:
                 self._faults.append((number, fault("a claim without a value or a rank", json.dumps(claim))))
+            elif self._is_full:
+                self._add_statement(subject, property_, snak, rank, claim)
             else:
-                good.append((snak, rank, claim))
-        best = max((rank for _, rank, _ in good), default=0)
-        for snak, rank, claim in good:
-            if self._is_full:
-                self._add_statement(subject, snak, rank, claim)
-            elif rank == DEPRECATED or rank < best:
+                good.append((property_, snak, rank))
+        best = max((rank for *_, rank in good), default=0)
+        for property_, snak, rank in good:
+            if rank == DEPRECATED or rank < best:
                 self._dropped["deprecated" if rank == DEPRECATED else "not of best rank"] += 1
+            elif property_[1]:  # as a truthy dump has it: the value of a statement without qualifiers
+                self._add_snak(subject, property_[0], True, snak)
             else:
-                self._add_truthy(subject, snak)
+                self._dropped["other property"] += 1
 
-    def _add_statement(self, subject: int, snak: Mapping[str, Any], rank: int, claim: Mapping[str, Any]) -> None:
+    def _property(self, id_: str) -> tuple[int, bool, bool] | None:
+        """Return the number of a property, and whether its claims are read, and whether facts have it as a qualifier; None if
+        it is none of Wikidata's."""
+        found = self._properties.get(id_)
+        if found is None and is_wikidata_id(id_):
+            reads, keeps = self._selection.reads(id_), self._selection.keeps_qualifier(id_)
+            found = self._properties[id_] = entity_number(id_), reads, keeps
+        return found
+
+    def _add_statement(
+        self,
+        subject: int,
+        property_: tuple[int, bool, bool],
+        snak: Mapping[str, Any],
+        rank: int,
+        claim: Mapping[str, Any],
+    ) -> None:
         self._next += 1
-        statement, property_ = self._next, entity_number(snak["property"])
-        self._statements.append((statement, subject, property_))
-        self._ranks.append((statement, rank))
-        if self._selection.reads(snak["property"]):
-            self._add_snak(statement, property_, True, snak)
+        statement, (number, is_read, _) = self._next, property_
+        self._statements += statement, subject, number
+        self._ranks += statement, rank
+        if is_read:
+            self._add_snak(statement, number, True, snak)
         else:
             self._dropped["other property"] += 1
-        for some in _fields(claim, "qualifiers"):
+        for some in qualifiers.values() if (qualifiers := claim.get("qualifiers")) else ():
             for one in some:
-                name = one["property"]
-                if (keeps := self._keeps.get(name)) is None:
-                    keeps = self._keeps[name] = self._selection.keeps_qualifier(name)
-                if keeps:
-                    self._add_snak(statement, entity_number(name), False, one)
+                found = self._property(name := one["property"])
+                if found is None:
+                    raise ValueError(f"a qualifier by {name!r:.40}")
+                if found[2]:
+                    self._add_snak(statement, found[0], False, one)
                 else:
                     self._dropped["other qualifier"] += 1
-        self._dropped["reference"] += len(claim.get("references") or ())
+        if references := claim.get("references"):
+            self._dropped["reference"] += len(references)
 
     def _add_snak(self, statement: int, property_: int, is_main: bool, snak: Mapping[str, Any]) -> None:
         value = self._value(snak, property_)
+        if value == UNKNOWN and not is_main and property_ in ENDS:
+            value = None, UNKNOWN_END, _TIME, None
         if isinstance(value, str):
             self._dropped[value] += 1
         else:
-            self._heads.append((statement, property_, is_main))
-            self._values.append(value)
-
-    def _add_truthy(self, subject: int, snak: Mapping[str, Any]) -> None:
-        """Add a claim as a truthy dump has it, as the value of a statement without qualifiers."""
-        if self._selection.reads(snak["property"]):
-            self._add_snak(subject, entity_number(snak["property"]), True, snak)
-        else:
-            self._dropped["other property"] += 1
+            self._snaks += statement, property_, is_main, *value, None
 
     def _leave_out(self, property_: int, datatype: str) -> None:
         if datatype in _LEFT_OUT:
@@ -257,8 +291,8 @@ class EntityDocuments:
         if type_ == "string":
             return None, value, _TEXT, None
         if type_ == "monolingualtext":
-            tag = value["language"]
-            if self._ranks_of_tags.setdefault(tag, self._of_tag(tag)) is None:
+            found = self._ranks_of_tags.get(tag := value["language"], ...)
+            if (self._of_tag(tag) if found is ... else found) is None:
                 return "other language"
             return None, value["text"], _TEXT, None
         if type_ == "time":
@@ -279,50 +313,45 @@ class EntityDocuments:
     def parsed(self) -> Parsed:
         """Return the rows."""
         result = Parsed(lines=0, dropped=self._dropped, faults=self._faults)
-        result.tables["terms"] = self._made("terms", self._terms, self._term_texts)
-        if self._is_full:
-            result.tables["statements"] = table_of("statements", self._statements)
-            result.tables["ranks"] = table_of("ranks", self._ranks)
-            result.tables["snaks"] = self._snaks()
-        else:
-            snaks = self._snaks()
-            columns = [snaks["statement"], *(snaks[name] for name in ("property", "object", "text", "kind"))]
-            result.tables["claims"] = pa.table(columns, schema=SCHEMAS["claims"])
-        result.tables["left_out"] = table_of("left_out", sorted(self._left_out))
-        rows = sum(
-            len(result.tables[name]) for name in ("terms", "statements", "snaks", "claims") if name in result.tables
-        )
+        tables = {name: self._made(name, values) for name, values in self._rows.items()}
+        if not self._is_full:
+            snaks = tables.pop("snaks").rename_columns({"statement": "subject"})
+            tables = {"terms": tables["terms"], "claims": snaks.select(SCHEMAS["claims"].names)}
+        result.tables = {**tables, "left_out": table_of("left_out", sorted(self._left_out))}
+        rows = sum(len(made) for name, made in tables.items() if name != "ranks")
         result.statements = rows + self._dropped.total()
         result.lines = result.statements + len(self._faults)
         return result
 
-    def _made(self, name: str, heads: list[tuple[int, int, int, int]], texts: list[str]) -> pa.Table:
-        """Return rows of `terms`, without those whose text is empty."""
-        clean = _cleaned(texts)
-        rows = table_of(name, [(*head, "") for head in heads]).set_column(4, "text", clean)
-        return self._without_empty(rows, pc.equal(pc.binary_length(clean), 0))
-
-    def _snaks(self) -> pa.Table:
-        rows = table_of("snaks", [(*head, *value, None) for head, value in zip(self._heads, self._values, strict=True)])
-        filled = pc.is_valid(rows["text"])
-        clean = _cleaned(rows["text"].filter(filled).to_pylist())
-        texts = pc.replace_with_mask(rows["text"].combine_chunks(), filled.combine_chunks(), clean)
-        rows = rows.set_column(4, "text", texts)
-        return self._without_empty(rows, pc.fill_null(pc.equal(pc.binary_length(texts), 0), False))
-
-    def _without_empty(self, rows: pa.Table, empty: pa.Array) -> pa.Table:
-        if not empty.true_count:
-            return rows
+    def _made(self, name: str, values: list[Any]) -> pa.Table:
+        """Return the rows of values, with texts as clean parts, without those of which nothing is left."""
+        schema = SCHEMAS[name]
+        if (at := schema.get_field_index("text")) < 0:
+            return _columns(schema, values)
+        try:
+            made = _columns(schema, values)
+        except UnicodeEncodeError:  # half a surrogate pair, which JSON may have
+            texts = [text and clean_part(text) for text in values[at :: len(schema)]]
+            values[at :: len(schema)] = texts
+            made = _columns(schema, values)
+        texts = clean_texts(made["text"].combine_chunks(), clean_part)
+        made = made.set_column(at, "text", texts)
+        if not (empty := pc.equal(pc.binary_length(texts), 0)).true_count:
+            return made
         self._dropped["empty part"] += empty.true_count
-        return rows.filter(pc.invert(empty))
+        return made.filter(pc.fill_null(pc.invert(empty), True))
 
 
-def _cleaned(texts: list[str]) -> pa.Array:
-    """Return texts as clean parts (large_string)."""
+def _columns(schema: pa.Schema, values: list[Any]) -> pa.Table:
+    return pa.table([pa.array(values[at :: len(schema)], one.type) for at, one in enumerate(schema)], schema=schema)
+
+
+def _read(text: bytes) -> Any:
+    """Return a value of JSON. Raises ValueError, RecursionError."""
     try:
-        return clean_texts(pa.array(texts, pa.large_string()), clean_part)
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON may have
-        return pa.array(map(clean_part, texts), pa.large_string())
+        return orjson.loads(text)
+    except ValueError:  # also for half a surrogate pair, and for other encodings
+        return json.loads(text)
 
 
 def _fields(document: Mapping[str, Any], name: str) -> Iterable[Any]:

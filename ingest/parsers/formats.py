@@ -35,7 +35,7 @@ from refactx.ingest.parsers.columns import (
     wanted_columns,
     with_persons,
 )
-from refactx.ingest.parsers.entities import EXAMPLE, is_document, parse_entities, read_document
+from refactx.ingest.parsers.entities import EXAMPLE, is_document, parse_entities, read_document, read_entities
 from refactx.ingest.parsers.graph import parse_triples
 from refactx.ingest.parsers.graphml import parse_graphml
 from refactx.ingest.parsers.keys import with_keys
@@ -67,7 +67,7 @@ from refactx.ingest.parsers.wikipedia import parse_page, parse_page_props
 from refactx.ingest.profile import RDF, in_words, recognise_profile
 from refactx.ingest.report import REPORTED_FAULTS
 from refactx.ingest.source_options import DEFAULT_SELECTION, Selection, TableOptions
-from refactx.ingest.sources import BYTE_ORDER_MARK, BatchSource, Format, Inputs, Source
+from refactx.ingest.sources import BYTE_ORDER_MARK, BatchSource, Format, Inputs, Source, numbered_blocks
 from refactx.ingest.work import Resources, WorkDatabase, open_work_database
 from refactx.progress import progress_bar
 
@@ -110,6 +110,7 @@ _EXAMPLES: Mapping[Format, str] = {
     "N-Triples": _TRIPLE,
     "N-Quads": _TRIPLE,
     "ready-made facts": "<Danny Boyle> <date of birth> <1956-10-20> .",
+    "Wikidata's JSON": EXAMPLE,
 }
 OTHER_GRAPH = (
     "it has no triple about an id of www.wikidata.org (<http://www.wikidata.org/entity/Q42>), as its profile says: "
@@ -362,13 +363,11 @@ def reader_of(parse: BlockParser) -> Reader:
     """Return a reader that parses blocks of lines in several threads, while the next blocks are read."""
 
     def read(source: Source, selection: Selection, workers: int, advance: AdvanceBytes) -> Iterator[Parsed]:
-        line = 1
         with ThreadPoolExecutor(workers, thread_name_prefix="parse") as pool:
             waiting: deque[Future[Parsed]] = deque()
             try:
-                for block in source.blocks(advance):
+                for block, line in numbered_blocks(source, advance):
                     waiting.append(pool.submit(parse, block, line, selection, source.name))
-                    line += block.count(b"\n")
                     if len(waiting) > workers:
                         yield waiting.popleft().result()
                 while waiting:
@@ -384,6 +383,7 @@ BLOCK_PARSERS: Mapping[Format, BlockParser] = {
     "N-Triples": lambda block, line, selection, scope: parse_triples(block, line, selection, scope=scope),
     "N-Quads": lambda block, line, selection, scope: parse_triples(without_graphs(block), line, selection, scope=scope),
     "ready-made facts": lambda block, line, _, __: parse_ready_made(block, line),
+    "Wikidata's JSON": parse_entities,
 }
 """The formats of which any block of whole lines can be parsed by itself."""
 
@@ -391,7 +391,7 @@ BLOCK_PARSERS: Mapping[Format, BlockParser] = {
 def _read_entities(source: Source, selection: Selection, workers: int, advance: AdvanceBytes) -> Iterator[Parsed]:
     if is_document(source.first_lines()):
         return read_document(source, selection, advance)
-    return reader_of(parse_entities)(source, selection, workers, advance)
+    return read_entities(source, selection, workers, advance)
 
 
 def _rdf_reader(name: Format) -> Reader:

@@ -58,7 +58,8 @@ _TEXT = pa.large_string()
 @dataclass(frozen=True, slots=True, eq=False)
 class _TripleColumns:
     """n triples. `subjects`, `objects`: large_string[n], IRIs, blank nodes (`_:b1`) or the texts of literals, escapes
-    decoded. `predicate`, `suffix`: int32[n], places in `predicates` and `suffixes`; -1 if the object is no literal."""
+    decoded. `predicate`, `suffix`: int32[n], places in `predicates` and `suffixes`; -1 if the object is no literal.
+    `reifiers`: the nodes that are about these triples, if no line asserts them."""
 
     subjects: pa.Array
     predicate: NDArray[np.int32]
@@ -66,17 +67,18 @@ class _TripleColumns:
     suffix: NDArray[np.int32]
     predicates: Sequence[str]
     suffixes: Sequence[Suffix]
+    reifiers: pa.Array | None
 
     def take(self, rows: NDArray[np.int64]) -> "_TripleColumns":
         at = pa.array(rows)
         predicate, suffix = self.predicate[rows], self.suffix[rows]
-        return _TripleColumns(
-            self.subjects.take(at), predicate, self.objects.take(at), suffix, self.predicates, self.suffixes
-        )
+        subjects, objects = self.subjects.take(at), self.objects.take(at)
+        reifiers = None if self.reifiers is None else self.reifiers.take(at)
+        return _TripleColumns(subjects, predicate, objects, suffix, self.predicates, self.suffixes, reifiers)
 
 
 def parse_graph(block: bytes, first_line: int, selection: Selection, *, scope: str = "") -> Parsed:
-    """Return a block of N-Triples lines as rows of `claims`, `terms` and `ids`.
+    """Return a block of N-Triples lines as rows of `claims`, `quoted`, `terms` and `ids`.
 
     `first_line` is the number of the block's first line in its file. `scope` is what the blank nodes of this file have
     in common: `_:b1` of two files are two nodes.
@@ -119,7 +121,10 @@ def _of_statements(statements: Statements) -> _TripleColumns:
         decoded = [statements.decode(text) for text in objects.filter(escaped).to_pylist()]
         objects = pc.replace_with_mask(objects, escaped, pa.array(decoded, _TEXT))
     predicates, suffixes = statements.predicates, statements.suffixes
-    return _TripleColumns(statements.subjects(), statements.predicate, objects, statements.suffix, predicates, suffixes)
+    reifiers = pa.array(statements.reifiers, _TEXT) if statements.reifiers else None
+    return _TripleColumns(
+        statements.subjects(), statements.predicate, objects, statements.suffix, predicates, suffixes, reifiers
+    )
 
 
 class _GraphRows:
@@ -131,6 +136,7 @@ class _GraphRows:
         self._scope = f"_:{blake2b(scope.encode(), digest_size=3).hexdigest()}"
         self._numbers = IdNumbers()
         self._claims: list[pa.Table] = []
+        self._quoted: list[pa.Table] = []
         self._terms: list[pa.Table] = []
 
     def add(self, triples: _TripleColumns) -> None:
@@ -142,6 +148,11 @@ class _GraphRows:
         has_terms = np.array([kind in _TERMS for kind in names], np.bool_)[codes]
         is_claim = np.array([kind in ("claim", "structure") for kind in names], np.bool_)[codes]
         is_fact = np.array([kind in ("claim", "structure", *_ALSO_FACTS) for kind in names], np.bool_)
+        if triples.reifiers is not None:
+            self._dropped[_TERM] += int(np.count_nonzero(~is_fact[codes]))
+            self._add_nodes(triples.take(np.flatnonzero(is_fact[codes] & ~is_literal)))
+            self._add_literals(triples.take(np.flatnonzero(is_fact[codes] & is_literal)))
+            return
         for code in np.flatnonzero(~np.array([kind in _TERMS or kind in ("claim", "structure") for kind in names])):
             self._dropped[names[code]] += int(np.count_nonzero(codes == code))
         self._add_nodes(triples.take(np.flatnonzero((is_claim | has_terms) & ~is_literal)))
@@ -155,6 +166,7 @@ class _GraphRows:
             "claims": pa.concat_tables([claims, *self._claims]),
             "terms": pa.concat_tables([terms, *self._terms]),
             "ids": self._numbers.table(),
+            "quoted": pa.concat_tables([SCHEMAS["quoted"].empty_table(), *self._quoted]),
         }
 
     def _add_nodes(self, triples: _TripleColumns) -> None:
@@ -238,7 +250,12 @@ class _GraphRows:
     ) -> None:
         properties = self._numbers.of(pa.array(triples.predicates, _TEXT)).to_numpy()
         of_rows = pa.array(properties[triples.predicate])
-        self._claims.append(claims_of(self._entities(triples), of_rows, objects, texts, kind))
+        claims = claims_of(self._entities(triples), of_rows, objects, texts, kind)
+        if triples.reifiers is None:
+            self._claims.append(claims)
+        else:
+            nodes = self._numbers.of(self._scoped(triples.reifiers))
+            self._quoted.append(claims.add_column(0, SCHEMAS["quoted"].field("node"), nodes))
 
     def _entities(self, triples: _TripleColumns) -> pa.Array:
         return self._numbers.of(self._scoped(triples.subjects))

@@ -10,7 +10,7 @@ is left to the grammar of `refactx.ingest.parsers.ntriples`, line by line.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -47,6 +47,10 @@ _NESTED_TERMS = 8
 TRIPLE_TERM = "refactx:triple-term"
 """What stands for a triple term in a triple, as an IRI."""
 _TRIPLE = re.compile(rf"{_START}\.[ \t]*(?:#.*)?\r?")
+_REIFIES = re.compile(
+    rf"[ \t]*(?:{_IRI}|{_BLANK})[ \t]*<http://www\.w3\.org/1999/02/22-rdf-syntax-ns#reifies>[ \t]*<<\({_START}\)>>"
+    r"[ \t]*\.[ \t]*(?:#.*)?\r?"
+)
 _EMPTY = re.compile(r"[ \t\r\ufeff]*")
 _VERSION = re.compile(r"""[ \t\ufeff]*VERSION[ \t]*(?:"[^"]*"|'[^']*')[ \t]*(?:#.*)?\r?""")
 _TURTLE_LINE = re.compile(
@@ -83,7 +87,8 @@ class Triple(NamedTuple):
 
     `subject` is an IRI or a blank node (`_:b1`); `predicate` an IRI. The object is either `node` (an IRI or a blank
     node) or `text`, a literal, with its `language` tag or its `datatype` IRI, or neither. `TRIPLE_TERM` stands for a
-    triple term in `subject` or `node`.
+    triple term in `subject` or `node`. `reifier`: the node that this triple is a term of, by `rdf:reifies`: then no line
+    asserts it here.
     """
 
     subject: str
@@ -92,6 +97,7 @@ class Triple(NamedTuple):
     text: str | None = None
     language: str | None = None
     datatype: str | None = None
+    reifier: str | None = None
 
 
 def id_of_iri(iri: str) -> str | None:
@@ -108,24 +114,26 @@ def parse_line(line: str) -> Triple | None:
     r"""Return the triple on a line without its line feed; None if the line is malformed, blank or a comment.
 
     >>> parse_line(r'<x:s> <x:p> "a \"b\" \u00e9"@en . # comment')
-    Triple(subject='x:s', predicate='x:p', node=None, text='a "b" é', language='en', datatype=None)
+    Triple(subject='x:s', predicate='x:p', node=None, text='a "b" é', language='en', datatype=None, reifier=None)
     >>> parse_line("<relative> <x:p> <x:o> .") is None
     True
     """
     match = _TRIPLE.fullmatch(line)
     if match is None and "<<" in line:
-        match = _TRIPLE.fullmatch(_without_terms(line))
+        match = _REIFIES.fullmatch(line) or _TRIPLE.fullmatch(_without_terms(line))
     if match is None:
         return None
-    subject, blank_subject, predicate, node, blank_node, text, language, datatype = match.groups()
+    *nodes, subject, blank_subject, predicate, node, blank_node, text, language, datatype = match.groups()
+    reifier = next(filter(None, nodes), None)
     if "\\" in line:
+        parts = subject, predicate, node, text, datatype, reifier
         try:
-            subject, predicate, node, text, datatype = (
-                unescape(part) if part and "\\" in part else part for part in (subject, predicate, node, text, datatype)
+            subject, predicate, node, text, datatype, reifier = (
+                unescape(part) if part and "\\" in part else part for part in parts
             )
         except (ValueError, OverflowError):
             return None
-    return Triple(subject or blank_subject, predicate, node or blank_node, text, language, datatype)
+    return Triple(subject or blank_subject, predicate, node or blank_node, text, language, datatype, reifier)
 
 
 def empty_line(line: str) -> str | None:
@@ -246,7 +254,8 @@ class Statements:
     `line`: int64, which line of the block. `subject`, `object`: int64, an entity's number (`entity_number`), or -1.
     `predicate`: int32, which of `predicates` (IRIs). `suffix`: int32, which of `suffixes` (language, datatype) follows
     a literal; -1 if the object is an IRI or a blank node. `subject_span`, `object_span`: int64[n, 2], begin and end in
-    `buffer`, without brackets or quotes. `decode`: returns what a literal in it stands for.
+    `buffer`, without brackets or quotes. `decode`: returns what a literal in it stands for. `reifiers`: as `Triple` has
+    them; none if the statements are asserted.
     """
 
     line: Positions
@@ -260,6 +269,7 @@ class Statements:
     suffixes: Sequence[tuple[str | None, str | None]]
     buffer: NDArray[np.uint8]
     decode: Callable[[str], str]
+    reifiers: Sequence[str] = ()
 
     @classmethod
     def of_triples(cls, triples: Sequence[Triple]) -> "Statements":
@@ -289,6 +299,7 @@ class Statements:
             suffixes=list(suffixes),
             buffer=np.frombuffer(b"".join(texts) or b" ", np.uint8),
             decode=str,
+            reifiers=[one.reifier for one in triples if one.reifier is not None],
         )
 
     def subjects(self, rows: Positions | slice = slice(None)) -> pa.Array:
@@ -404,7 +415,7 @@ def statements_of(block: bytes, first_line: int, result: Parsed) -> Iterator[Sta
     if not block.endswith(b"\n"):
         block += b"\n"
     if not is_utf8(block):
-        yield Statements.of_triples(list(triples_of(block, first_line, result)))
+        yield from _by_assertion(triples_of(block, first_line, result))
         return
     lines = find_lines(block)
     common = common_statements(lines)
@@ -413,8 +424,16 @@ def statements_of(block: bytes, first_line: int, result: Parsed) -> Iterator[Sta
     others = np.delete(np.arange(len(lines.starts)), common.line)
     if len(others):
         text, found = b"".join(block[lines.starts[i] : lines.ends[i] + 1] for i in others), Parsed(lines=0)
-        yield Statements.of_triples(list(triples_of(text, 1, found)))
+        yield from _by_assertion(triples_of(text, 1, found))
         result.add(found, others + first_line)
+
+
+def _by_assertion(triples: Iterable[Triple]) -> Iterator[Statements]:
+    """Yield triples as statements: those that are asserted, then the others, if there are some."""
+    some = list(triples)
+    yield Statements.of_triples([one for one in some if one.reifier is None])
+    if quoted := [one for one in some if one.reifier is not None]:
+        yield Statements.of_triples(quoted)
 
 
 def is_utf8(block: bytes) -> bool:

@@ -3,13 +3,14 @@
 | table | rows |
 |---|---|
 | `claims` | `subject, property, object BIGINT, text VARCHAR, kind UTINYINT`: the object is an entity or a text |
+| `quoted` | `node BIGINT` and the columns of `claims`: a triple that a node is about (`rdf:reifies`) |
 | `terms` | `entity BIGINT, kind, rank, language UTINYINT, text`: labels, descriptions, titles, other names |
 | `redirects` | `entity, target BIGINT`: an entity that was merged, and into which |
 | `left_out` | `property BIGINT, reason VARCHAR`: properties whose claims are dropped, by their datatype |
 | `ready` | `subject, predicate, object VARCHAR`: ready-made facts |
 | `ready_statements` | the same and `tail VARCHAR`: what follows the object, its parts joined by `> <` |
 | `statements` | `statement, subject, property BIGINT`: the statements of Wikidata that are given in full |
-| `ranks` | `statement BIGINT, rank UTINYINT`: 0 deprecated, 1 normal, 2 preferred |
+| `ranks` | `statement BIGINT, rank UTINYINT`: 0 deprecated, 1 quoted, 2 normal, 3 preferred |
 | `snaks` | `statement, property BIGINT, is_main BOOLEAN`, an object as in `claims`, `unit, value BIGINT` |
 | `value_nodes` | `value BIGINT, field UTINYINT, text VARCHAR, entity BIGINT`: what RDF says of a time or an amount |
 | `ids` | `entity BIGINT, id VARCHAR`: the ids of entities that are not Wikidata's, maybe more than once |
@@ -50,10 +51,10 @@ from refactx.tree.codes import ragged
 _GIVE_ENCODING = "give --encoding latin-1"
 NOT_UTF8 = f"not UTF-8, perhaps Latin-1: {_GIVE_ENCODING}"
 _TEXT = pa.large_string()
+_CLAIM = {"subject": pa.int64(), "property": pa.int64(), "object": pa.int64(), "text": _TEXT, "kind": pa.uint8()}
 SCHEMAS: dict[str, pa.Schema] = {
-    "claims": pa.schema(
-        {"subject": pa.int64(), "property": pa.int64(), "object": pa.int64(), "text": _TEXT, "kind": pa.uint8()}
-    ),
+    "claims": pa.schema(_CLAIM),
+    "quoted": pa.schema({"node": pa.int64(), **_CLAIM}),
     "terms": pa.schema(
         {"entity": pa.int64(), "kind": pa.uint8(), "rank": pa.uint8(), "language": pa.uint8(), "text": _TEXT}
     ),
@@ -72,8 +73,8 @@ SCHEMAS: dict[str, pa.Schema] = {
     ),
     "value_nodes": pa.schema({"value": pa.int64(), "field": pa.uint8(), "text": _TEXT, "entity": pa.int64()}),
 }
-DEPRECATED, NORMAL, PREFERRED = range(3)
-"""The values of `ranks.rank`."""
+DEPRECATED, QUOTED, NORMAL, PREFERRED = range(4)
+"""The values of `ranks.rank`. QUOTED: a triple that a node is about, and that no line asserts."""
 TIME, PRECISION, AMOUNT, UNIT = range(4)
 """The values of `value_nodes.field`."""
 LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION, OTHER_NAME, GIVEN_NAME, FAMILY_NAME, OWN_NAME, OWN_LABEL = range(9)

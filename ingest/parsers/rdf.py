@@ -50,7 +50,9 @@ DEFAULT_GRAPH = "default"
 """What selects the triples that are in no named graph."""
 _BATCH_TRIPLES = 50_000
 _TRIED_BYTES = 4 << 20
-_BLANK = re.compile(rb"(?m)^_:[0-9a-f]{1,32}(?= )|(?<=> )_:[0-9a-f]{1,32}(?= \.$)")
+_BLANK = re.compile(
+    rb"(?m)^_:[0-9a-f]{1,32}(?= )|(?<=> )_:[0-9a-f]{1,32}(?= (?:\)>> )?\.$)|(?<=#reifies> <<\( )_:[0-9a-f]{1,32}(?= )"
+)
 _POSITION = re.compile(r"^Parser error (?:at|between) [^:]*: ")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _WITHOUT_LINES = ("RDF/XML", "JSON-LD")

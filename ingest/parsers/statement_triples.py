@@ -4,7 +4,7 @@
 |---|---|
 | `p:P...` | a row of `statements`, from an entity to the node of a statement |
 | `wikibase:rank` | a row of `ranks` |
-| `ps:P...`, `pq:P...` | a row of `snaks`: the value of a statement or of a qualifier |
+| `ps:P...`, `pq:P...` | a row of `snaks`: the value of a statement or of a qualifier; an unknown end is `unknown` |
 | `psv:P...`, `pqv:P...` | the same, with the node of its value |
 | `wikibase:timeValue`, `timePrecision`, `quantityAmount`, `quantityUnit` | a row of `value_nodes` |
 | `rdf:type` of one of these, other parts of values | counted: `structure`, or `no value` |
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from refactx.entity_ids import entity_number, other_numbers
+from refactx.fact import UNKNOWN_END
 from refactx.ingest.parsers.ntriples import Positions, Statements, texts_at
 from refactx.ingest.parsers.parsed import (
     AMOUNT,
@@ -35,8 +36,13 @@ from refactx.ingest.parsers.parsed import (
     TIME,
     UNIT,
 )
+from refactx.ingest.parsers.values import VALUE_KINDS
+from refactx.ingest.qualifiers import ENDS
 from refactx.ingest.source_options import Selection
 
+UNKNOWN = "unknown value"
+"""Why a value is left out that Wikidata says to be there, and not which."""
+_UNKNOWN_END, _TIME_KIND = pa.scalar(UNKNOWN_END, pa.large_string()), VALUE_KINDS.index("time")
 _PROP = re.compile(r"https?://www\.wikidata\.org/prop/((?:[a-z-]+/)*)(P[1-9][0-9]{0,17})", re.ASCII)
 _ONTOLOGY = "http://wikiba.se/ontology#"
 _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
@@ -172,7 +178,11 @@ class StatementRows:
         rows = self._wanted(self._rows(MAIN, QUALIFIER), dropped)
         is_literal, objects = self._statements.suffix[rows] >= 0, self._statements.object[rows]
         others = rows[~is_literal & (objects < 0)]
-        dropped.update(map(reason_of, self._statements.objects(others).to_pylist()))
+        reasons = np.array([reason_of(node) for node in self._statements.objects(others).to_pylist()], np.object_)
+        has_ended = np.isin(self._property[others], ENDS) & ~self._are(MAIN, others) & (reasons == UNKNOWN)
+        dropped.update(reasons[~has_ended].tolist())
+        ended, count = others[has_ended], int(np.count_nonzero(has_ended))
+        yield self._snak_table(ended, text=pa.repeat(_UNKNOWN_END, count), kind=np.full(count, _TIME_KIND, np.uint8))
         entities = rows[~is_literal & (objects >= 0)]
         yield self._snak_table(entities, object=self._statements.object[entities])
         for kept, texts, kind in self._literals(rows[is_literal], dropped):

@@ -43,7 +43,7 @@ from refactx.ingest.parsers.parsed import (
     clean_texts,
     terms_of,
 )
-from refactx.ingest.parsers.statement_triples import StatementRows
+from refactx.ingest.parsers.statement_triples import UNKNOWN, StatementRows
 from refactx.ingest.parsers.values import (
     DATES,
     DECIMALS,
@@ -113,7 +113,7 @@ def object_reason(iri: str) -> str:
     if iri == TRIPLE_TERM:
         return "not a fact"
     if iri.startswith(_UNKNOWN):
-        return "unknown value"
+        return UNKNOWN
     if _MEDIA.match(iri):
         return "media file"
     if "/entity/E" in iri:
@@ -156,6 +156,9 @@ def parse_block(block: bytes, first_line: int, selection: Selection = DEFAULT_SE
     """
     result = Parsed(lines=0)
     for statements in statements_of(block, first_line, result):
+        if statements.reifiers:
+            result.dropped["not a fact"] += len(statements.reifiers)
+            continue
         result.add(Parsed(lines=0, tables=_WikidataRows(statements, selection).tables(result.dropped)))
     return result
 

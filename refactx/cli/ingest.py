@@ -115,7 +115,8 @@ def ingest(
         raise InputError("--cluster and --cluster-work belong together: give both, or neither")
     if cluster is not None and (appends or kb is not None or given["page"] or given["page_props"]):
         raise InputError(
-            "--cluster builds an index from N-Triples or lines of facts: leave out --append, --kb, --page and --page-props"
+            "--cluster builds an index from N-Triples, JSON of Wikidata or lines of facts: leave out --append, --kb, --page "
+            "and --page-props"
         )
     index = given.pop("index")
     arguments = source_arguments(given)  # reports mistakes before a tokenizer is loaded or a server is started

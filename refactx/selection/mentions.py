@@ -23,7 +23,7 @@ from refactx.linking.linker import Linker
 from refactx.linking.names import bare_name, in_other_orders, unaccented, words_folded
 from refactx.selection.candidates import NamedEntity, entities_of_name, path_of_name, walk_by_facts
 from refactx.selection.statements import StatementWords
-from refactx.walks.evaluate import LinkedFactSet
+from refactx.walks.checks import LinkedFactSet
 from refactx.walks.language import OPERATORS, FactSet, Head, Operator
 
 HEADS: tuple[Head, ...] = ("list", "count", "ask", "most", "least")

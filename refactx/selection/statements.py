@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
+from refactx.fact import UNKNOWN_END
 from refactx.linking.names import bare_name
 from refactx.walks.language import Statement
 from refactx.walks.statements import EARLIEST, LATEST, Span, TimeNames
@@ -202,7 +203,7 @@ class StatementChoice:
         for names in [self.names.ends] if ends else [self.names.starts, self.names.points]:
             having = [one for one in some if one.values(names)]
             if having:
-                values = dict.fromkeys(value for one in having for value in one.values(names))
+                values = dict.fromkeys(value for one in having for value in one.values(names) if value != UNKNOWN_END)
                 return StatementAnswer("qualifier", tuple(values), tuple(having))
         return None
 

@@ -1,14 +1,15 @@
 """Statements, which are facts with qualifiers: when they hold, and which of them the conditions of a hop admit.
 
 Times are periods as `refactx.walks.values` reads them. A statement holds in a period if it overlaps it: without an
-end it lasts, without a start, but with an end, it has always held. One that says no time is never known to hold at one.
+end it lasts, with an unknown one it is known to hold only when it began; without a start, but with an end, it has always
+held. One that says no time is never known to hold at one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from refactx.fact import QUALIFIER_NAMES
+from refactx.fact import QUALIFIER_NAMES, UNKNOWN_END
 from refactx.walks.language import DURATION, FactSet, QueryError, Statement, StatementFilter, ValueKind
 from refactx.walks.values import Comparison, Day, parse_time, time_between
 
@@ -69,16 +70,22 @@ class TimeNames:
     def all(self) -> frozenset[str]:
         return self.starts | self.ends | self.points
 
+    def has_ended(self, statement: Statement) -> bool:
+        """Return whether a statement has an unknown end."""
+        return UNKNOWN_END in statement.values(self.ends)
+
     def span(self, statement: Statement) -> Span | None:
-        """Return when a statement holds; None if it does not say so."""
+        """Return when a statement certainly holds; None if it does not say so."""
         starts, ends, points = (
             [period for value in statement.values(names) if (period := parse_time(value)) is not None]
             for names in (self.starts, self.ends, self.points)
         )
-        if not (starts or ends or points):
+        if not (starts or ends or points or self.has_ended(statement)):
             return None
-        if starts or ends:
+        if starts or ends or not points:
             first = min((one.first for one in starts), default=EARLIEST)
+            if not ends and self.has_ended(statement):
+                return Span(first, max((one.end for one in starts), default=EARLIEST))
             return Span(first, max((one.end for one in ends), default=LATEST))
         return Span(min(one.first for one in points), max(one.end for one in points))
 

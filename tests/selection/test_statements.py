@@ -177,3 +177,35 @@ def test_times_are_days_months_and_years() -> None:
     )
     assert spans_of("in June 1990", words) == [Span((1990, 6, 1), (1990, 7, 0))]
     assert spans_of("12,000 people, 1990s, no. 20145", words) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("Who is the mayor of Springfield now?", ("Cay Fox",)),
+        ("Who was mayor of Springfield in 1990?", ("Ann Lee",)),
+        ("Who was mayor of Springfield in 1992?", ()),
+        ("Who was mayor of Springfield in 1985?", ("Cay Fox",)),
+        ("Who was the first mayor of Springfield?", ("Cay Fox",)),
+    ],
+)
+def test_a_statement_with_an_unknown_end_is_over(question: str, values: tuple[str, ...]) -> None:
+    """When it ended is unknown, so it is known to hold only when it began."""
+    some = [
+        _of("Ann Lee", ("start time", "1990"), ("end time", "unknown")),
+        _of("Bob Ray", ("end time", "unknown")),
+        _of("Cay Fox", ("start time", "1985")),
+    ]
+    answer = _answer(
+        question,
+        some if "now" in question else [some[0], some[1], _of("Cay Fox", ("start time", "1985"), ("end time", "1986"))],
+    )
+    assert answer is not None
+    assert answer.values == values
+
+
+def test_nobody_knows_when_an_unknown_end_was() -> None:
+    answer = _answer(
+        "Until when was Ann Lee mayor of Springfield?", [_of("Ann Lee", ("end time", "unknown"))], ["Ann Lee"]
+    )
+    assert answer == StatementAnswer("qualifier", (), (_of("Ann Lee", ("end time", "unknown")),))

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from support.channel_runs import joining_tokenizer
 from support.ingest.quiet import QUIET
+from support.ingest.statement_world import Amount, Moment, Snak, Statement, json_lines, rdf_lines
 from support.ingest.whole_index import whole_index
 from support.tiny_model import tiny_fact_tokenizer
 
@@ -53,6 +55,21 @@ def twins(spark: Any, db_url: str, tmp_path: Path, cluster_work: Path) -> Build:
         return [whole_index(db_url, name) for name in ("one", "many")]
 
     return build
+
+
+def _statement(chance: random.Random, number: int) -> Statement:
+    def value() -> Snak:
+        day = Moment(
+            chance.randint(1500, 2000), chance.randint(1, 12), chance.randint(1, 28), chance.randint(7, 11), False
+        )
+        return chance.choice((day, Amount(f"+{number}", "Q9"), Amount("+1", "Q8"), "Q3", "somevalue", "novalue"))
+
+    pairs = {name: value() for name in chance.sample(("P580", "P582", "P642", "P99", "P459"), chance.randint(0, 4))}
+    property_, rank = (
+        chance.choice(("P10", "P11", "P50")),
+        chance.choice(("deprecated", "normal", "normal", "preferred")),
+    )
+    return Statement(chance.choice(("Q1", "Q2", "Q5")), property_, value(), rank, tuple(pairs.items()), number)
 
 
 def in_bzip2(source: Path, folder: Path) -> Path:
@@ -101,6 +118,22 @@ def test_a_tokenizer_that_looks_across_spaces(twins: Build, tmp_path: Path) -> N
     tokenizer = FactTokenizer.from_transformers(joining_tokenizer("sentence piece"))
     one, many = twins(facts, tokenizer=tokenizer, shape=SMALL)
     assert many == one
+
+
+@pytest.mark.parametrize("name", ["entities.json.bz2", "all.nt.bz2"])
+def test_statements_of_many_splits(twins: Build, tmp_path: Path, name: str) -> None:
+    """Those of a file in several splits, with times, units, ranks and malformed lines."""
+    chance = random.Random(6)
+    statements = [_statement(chance, number) for number in range(300)]
+    lines = json_lines(statements)[1:-1] if "json" in name else rdf_lines(statements)
+    chance.shuffle(lines)
+    lines.insert(3, '{"id": "Q1", "claims": {"P10": [{}' if "json" in name else "nonsense")
+    texts = ["\n".join(lines[at : at + 40]) + "\n" for at in range(0, len(lines), 40)]
+    (tmp_path / name).write_bytes(b"".join(bz2.compress(text.encode(), 1) for text in texts))
+    one, many = twins(tmp_path / name, shape=SMALL, selection=Selection(inverse=True))
+    assert many == one
+    assert one["report"]["statements"] > 50
+    assert len(one["report"]["malformed"]) == 1
 
 
 def test_few_facts_in_one_piece(twins: Build, tmp_path: Path) -> None:
