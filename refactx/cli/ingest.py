@@ -166,14 +166,16 @@ def update(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any
 
 @click.command(cls=GroupedCommand, groups=GROUPS)
 @click.argument("sources", nargs=-1, metavar="[SOURCE...]")
+@click.option("--fact", metavar="FACT", help='A single one: "<Oslo> <mayor> <Ann Lee> .".')
 @OWN_INDEX
 @source_options
 @JSON
 @DB
-def forget(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any) -> None:
+def forget(sources: tuple[str, ...], fact: str | None, db: str | None, as_json: bool, **given: Any) -> None:
     """Remove the facts of files from an index, or everything about a thing.
 
-    Without a SOURCE, --subject NAME is the name or the id of the thing.
+    Without a SOURCE, --subject NAME is the name or the id of the thing; --fact is a single fact, whose inverse fact goes
+    with it.
 
     Give the options of the ingest that added them; the format of the files may differ. Labels are not needed, since
     the index has the name of each id. If that ingest had --inverse, give it again: otherwise inverse facts stay.
@@ -184,9 +186,18 @@ def forget(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any
     from refactx.ingest import forget_things
 
     index = given.pop("index")
+    if fact is not None:
+        from refactx.build import fact_writer
+        from refactx.cli.remember import print_change
+
+        if sources:
+            raise InputError("--fact was given with a SOURCE: give one of them")
+        _check_no_source_option(given, "--fact")
+        with fact_writer(index, db) as writer:
+            return print_change(writer.forget(fact), db, as_json)
     if not sources and not given["subject"]:
         raise click.UsageError(
-            "Missing argument 'SOURCE...': give files with facts, or --subject with the name of a thing"
+            "Missing argument 'SOURCE...': give files with facts, --subject with the name of a thing, or --fact"
         )
     if not sources:
         _check_no_source_option(given, "--subject without a SOURCE, which names a thing", {"subject"})
@@ -198,7 +209,7 @@ def forget(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any
         else:
             machine = {name: arguments[name] for name in ("work", "resources")}
             changed = forget_things(given["subject"], opened, index=index, **machine)
-        _print_change(changed, opened, as_json)
+        return _print_change(changed, opened, as_json)
 
 
 def _build(

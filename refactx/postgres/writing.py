@@ -125,6 +125,15 @@ def note_change(
         raise AssertionError("an index was dropped while its lock was held")
 
 
+def count_change(connection: Connection, entry: CatalogueEntry) -> None:
+    """Count the change of a single fact, which has no account of its own: there may be a million."""
+    connection.execute(
+        "UPDATE refactx.indexes SET report = report || jsonb_build_object('remembered', "
+        "coalesce((report ->> 'remembered')::bigint, 0) + 1) WHERE id = %s",
+        [entry.id],
+    )
+
+
 def add_to_report(connection: Connection, entry: CatalogueEntry, key: str, added: Mapping[str, Any]) -> None:
     """Add entries to the object `report[key]` in the account of an index. Make the object if it is missing."""
     connection.execute(

@@ -52,6 +52,7 @@ from refactx.server.tools import ToolOrder, Tools
 from refactx.walks import TreeFacts
 
 if TYPE_CHECKING:
+    from refactx.ingest import FactWriter
     from refactx.postgres.database import Database
     from refactx.sparql.packs.translator import Translator
 
@@ -303,6 +304,8 @@ class TextService:
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
         """The facts as queries need them; None if they are in no database."""
+        self.writer: FactWriter | None = None
+        """What writes single facts; None: nobody may."""
         if isinstance(index, Index):
             self.availability.follow(index, options.refresh)
         self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")

@@ -45,7 +45,7 @@ class ServingOptions:
     """How a server answers.
 
     `name`: the name of its model; `short`: a name of several models, of which the first is meant. `keys`: the API keys that
-    it accepts, none: everybody may ask; `hosts`: the names under which browsers may reach it, None: any; `origins`: the
+    it accepts, none: everybody may ask; `write_keys`: those with which facts are written too; `hosts`: the names under which browsers may reach it, None: any; `origins`: the
     sites whose pages may ask it, `*`: any. `root`: the path of its addresses behind a proxy, such as `/kb`. `grace`: for how
     many seconds running texts may continue after SIGTERM; `keep_alive`: after how many seconds of silence a stream has a
     comment; `refresh`: after how many it shows what was appended to the index and forgotten. `think`: as in
@@ -59,6 +59,7 @@ class ServingOptions:
     name: str
     short: str = ""
     keys: tuple[str, ...] = ()
+    write_keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] | None = None
     origins: tuple[str, ...] = ()
     root: str = ""

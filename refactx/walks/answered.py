@@ -62,7 +62,10 @@ def answer_query(
         link = facts.link(name, None if predicate is None else predicate.id)
         kind = "mixed" if predicate is None else predicate.kind
         inverse = predicate is not None and predicate.inverse
-        proof.append(LinkedFact(facts.link(subject, ids.get(subject)), link, linked(object_, kind), inverse))
+        indexes = tuple(facts.origins(subject, name, object_))
+        proof.append(
+            LinkedFact(facts.link(subject, ids.get(subject)), link, linked(object_, kind), inverse, indexes=indexes)
+        )
     return AnsweredQuery(
         query=query,
         line=write_line(query),
