@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from refactx.ingest.source_options import Selection
     from refactx.ingest.work import Resources
 
-__all__ = ["ChangeResult", "CompactResult", "FactChange", "FactWriter", "IngestResult", "Report", "Resources", "Selection"]
+__all__ = [
+    "ChangeResult",
+    "CompactResult",
+    "FactChange",
+    "FactWriter",
+    "IngestResult",
+    "Report",
+    "Resources",
+    "Selection",
+]
 __all__ += ["append", "compact", "forget", "forget_things", "ingest", "rename", "retokenise", "update"]
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(

@@ -224,7 +224,9 @@ class Reviser:
         database, (entity, _, before) = self._database, self._thing(wanted)
         taken = "SELECT 1 FROM names WHERE name = ? UNION SELECT 1 FROM stored WHERE subject = ? OR object = ?"
         if database.rows(f"{taken} AND {_ABOUT_ENTITY} LIMIT 1", [name] * 3):
-            raise InputError(f"index {self._index.name!r} has a thing called {visible(name)!r} already: give another name")
+            raise InputError(
+                f"index {self._index.name!r} has a thing called {visible(name)!r} already: give another name"
+            )
         database.table_of("things", pa.table([[entity], [name], [before]], schema=_THINGS))
         database.table("removed", "FROM stored LIMIT 0")
         database.table("new_tails", _NEW_TAILS)

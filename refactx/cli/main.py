@@ -47,7 +47,7 @@ COMMANDS = {  # where each command is, and its line in the list, as its own help
     "store": ("store:store", "Keep the facts of an index as RDF triples, for SPARQL."),
     "update": ("ingest:update", "Replace what an index has about the things in files, and add new things."),
     "forget": ("ingest:forget", "Remove the facts of files from an index, or everything about a thing."),
-    "remember": ("remember:remember", "Add a fact to an index, such as `\"<Oslo> <mayor> <Ann Lee> .\"`."),
+    "remember": ("remember:remember", 'Add a fact to an index, such as `"<Oslo> <mayor> <Ann Lee> ."`.'),
     "correct": ("remember:correct", "Put FACT in the place of the fact OLD, at once."),
     "rename": ("remember:rename", "Give a thing another name, in all facts that name it, in both directions."),
     "mcp": ("mcp:mcp", "Serve tools to an assistant, over standard input and output (Model Context Protocol)."),

@@ -347,6 +347,11 @@ class Index:
     is_joined = False
     """Whether several indexes are read as one (`refactx.index.joined`)."""
 
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """The names of the indexes that are read: one, or several as one."""
+        return (self.name,)
+
     def origins(self, fact: str) -> list[str]:
         """Return the names of the indexes that have a fact: of several that are read as one, those that have it."""
         return [self.name] if fact in self else []

@@ -102,6 +102,11 @@ class JoinedIndex(Index):
         self._joined = JoinedSource(first, others[-1], name)
         super().__init__(self._joined, cache_bytes=cache_bytes)
 
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """The names of the parts."""
+        return tuple(part.name for part in self.parts)
+
     def origins(self, fact: str) -> list[str]:
         """Return the names of the parts that have a fact, in their order."""
         found = self._joined.origins(fact)
@@ -283,11 +288,13 @@ class _JoinedNames:
             named = {name: one for key, block in some for name, one in second.unpack_names(key, block).items()}
             numbers = {name: -one.number if one.object_kind == "inverse" else one.number for name, one in named.items()}
             called, known = first.names_of_numbers(numbers.values()), first.ids_of(named)
+            inverses = first.names_of({one.id for one in named.values() if one.object_kind == "inverse"}, inverse=True)
             for name, one in named.items():
                 if name in kept:  # an older table has it too
                     continue
                 kept.add(name)
-                there, same = called.get(numbers[name]), known.get(name)
+                same = known.get(name)
+                there = inverses.get(one.id) if one.object_kind == "inverse" else called.get(numbers[name])
                 if there is not None and there != name:
                     renamed[name] = there
                 elif there is None and same is not None and same.id != one.id:

@@ -179,7 +179,8 @@ def fact_server(
             fact_server(index).run()  # over stdio
 
     `facts`: those of the index; `look_up`: by default calls functions in threads, `run_query` those that run SPARQL; `ask`:
-    `asks_alone` makes one of an asker; `may_write`: whether the present request may change facts. Raises InputError if the package mcp is not installed.
+    `asks_alone` makes one of an asker; `may_write`: whether the present request may change facts. Raises InputError if the
+    package mcp is not installed.
     """
     require("mcp", "mcp")
     from refactx.mcp.serving import ToolServer

@@ -335,9 +335,9 @@ def may_write() -> bool:
 
 
 class Gate:
-    """The checks before an application. `write_keys`: those of requests that may change an index; `root`: a path before those of its routes, which proxies may pass on or leave out;
-    `max_bytes`: of a body, by the path ("": of any other one); `drains`: whether the server is about to stop; `count`:
-    counts requests."""
+    """The checks before an application. `write_keys`: those of requests that may change an index; `root`: a path before
+    those of its routes, which proxies may pass on or leave out; `max_bytes`: of a body, by the path ("": of any other one);
+    `drains`: whether the server is about to stop; `count`: counts requests."""
 
     def __init__(
         self,

@@ -78,9 +78,9 @@ def test_a_name_that_is_not_there_is_made_only_if_it_is_said(kb: str, tmp_path: 
     with writing(kb, tmp_path) as (writer, index):
         before = facts(index)
         for fact, said in (
-            ("<Trondheim> <instance of> <city> .", "there is no 'Trondheim'"),
+            ("<Trondheim> <instance of> <city> .", "there is no thing 'Trondheim'"),
             ("<Oslo> <mayor> <Ann Lee> .", "there is no predicate 'mayor'"),
-            ("<Norway> <language> <Kven> .", "there is no 'Kven'"),
+            ("<Norway> <language> <Kven> .", "there is no thing 'Kven'"),
             ("<Norway> <founded> <long ago> .", "is no fact|there is no|are time"),
             ("<Norway> <capital>", "is no fact"),
         ):
@@ -95,7 +95,7 @@ def test_a_name_that_is_not_there_is_made_only_if_it_is_said(kb: str, tmp_path: 
 
 
 def test_a_fact_that_contradicts_another_is_shown_first(kb: str, tmp_path: Path) -> None:
-    with writing(kb, tmp_path) as (writer, index):
+    with writing(kb, tmp_path) as (writer, _):
         shown = writer.remember("<Norway> <capital> <Bergen> .")
         assert shown.contradicts == ("<Norway> <capital> <Oslo> .",) and not shown.is_written
         assert writer.remember("<Bergen> <capital of> <Norway> .").contradicts == shown.contradicts
@@ -104,7 +104,7 @@ def test_a_fact_that_contradicts_another_is_shown_first(kb: str, tmp_path: Path)
         assert sorted(done.added) == ["<Bergen> <capital of> <Norway> .", "<Norway> <capital> <Bergen> ."]
         assert sorted(done.removed) == ["<Norway> <capital> <Oslo> .", "<Oslo> <capital of> <Norway> ."]
         assert writer.remember("<Norway> <capital> <Oslo> .", also=True).is_written
-        with pytest.raises(InputError, match="there is no fact <Norway> <capital> <Stockholm> .: there is"):
+        with pytest.raises(InputError, match="there is no fact <Norway> <capital> <Stockholm>"):
             writer.forget("<Norway> <capital> <Stockholm> .")
     check(kb, "kb")
 
@@ -131,9 +131,8 @@ def test_what_is_remembered_in_one_of_two_indexes_has_the_ids_of_the_other(kb: s
         assert index.origins("<Norway> <language> <Norwegian> .") == ["kb", "mine"]
         assert len([fact for fact in index.all_facts() if fact.text == "<Norway> <language> <Norwegian> ."]) == 1
         with open_index("mine", kb) as mine:
-            assert mine.ids_of(["Norway", "language", "language of"]) == {
-                name: named for name, named in index.ids_of(["Norway", "language", "language of"]).items()
-            }
+            names = ["Norway", "language", "language of"]
+            assert mine.ids_of(names) == index.ids_of(names)
             assert facts(mine) == {
                 "<my notes> <begun> <2026-11-29> .",
                 "<Norway> <language> <Sami> .",
@@ -145,7 +144,7 @@ def test_what_is_remembered_in_one_of_two_indexes_has_the_ids_of_the_other(kb: s
 
 
 def test_many_changes_leave_few_segments_and_name_tables(kb: str, tmp_path: Path) -> None:
-    with writing(kb, tmp_path, "kb,mine", "mine") as (writer, index):
+    with writing(kb, tmp_path, "kb,mine", "mine") as (writer, _):
         names = [f"note {number}" for number in range(40)]
         for number, name in enumerate(names):
             writer.remember(f"<{name}> <language> <{'Sami' if number % 2 else 'Norwegian'}> .", new=[name], also=True)
