@@ -21,6 +21,7 @@ from statistics import quantiles
 from typing import Any
 
 import click
+from tqdm import tqdm
 
 from refactx.fact import verbalise
 from refactx.index.open import database, open_index
@@ -131,8 +132,11 @@ class Run:
         """Do at least so many operations; in `kills` of the rounds a client is killed."""
         clients = [Client(self.url, self.folder / f"work-{n}") for n in range(self.clients)]
         try:
-            while sum(self.counts.values()) - self.counts["kill"] < operations:
-                self._round(clients, kills)
+            with tqdm(total=operations, unit=" operations", mininterval=10) as bar:
+                while bar.n < operations:
+                    self._round(clients, kills)
+                    bar.set_postfix(wrong=len(self.wrong), refresh=False)
+                    bar.update(sum(self.counts.values()) - self.counts["kill"] - bar.n)
         finally:
             for one in clients:
                 one.close()
@@ -168,6 +172,8 @@ class Run:
         value = self.chance.choice([f"dish {n}" for n in range(OBJECTS) if f"dish {n}" not in taken])
         new = (subject, LIKES, value)
         kind = self.chance.choice(["remember", "forget", "correct"]) if own else "remember"
+        if kind == "remember" and 2 * len(own) > OBJECTS:
+            kind = "forget"
         if kind == "remember":
             return ("remember", _text(new), [subject, value]), set(), {new}
         old = self.chance.choice(own)

@@ -33,6 +33,7 @@ from refactx.ingest.segment.builder import ZSTD_LEVEL
 from refactx.ingest.segment.cutting import KeyedRow
 from refactx.ingest.work import Resources
 from refactx.linking import did_you_mean
+from refactx.linking.linker import COMPARED_WHOLE
 from refactx.postgres import writing
 from refactx.postgres.catalogue import change_hubs, copy_rows, number
 from refactx.postgres.database import Database
@@ -115,7 +116,7 @@ class FactWriter:
         self, reader: Index, database: Database, index: str, work: Path, facts: TreeFacts | None = None
     ) -> None:
         self.index, self._reader, self._database, self._work = index, reader, database, work
-        self._facts, self._lock = facts or TreeFacts(reader), Lock()
+        self._facts, self._lock, self._predicates = facts or TreeFacts(reader), Lock(), set[str]()
 
     def remember(self, fact: str, *, new: Sequence[str] = (), also: bool = False) -> FactChange:
         """Add a fact. `new`: names in it that the index may not have yet; `also`: beside another value of its predicate.
@@ -161,7 +162,7 @@ class FactWriter:
         if known is not None:
             notes += [] if known.name == predicate else [known.note]
             predicate = known.name
-        elif predicate not in fresh:
+        elif predicate not in fresh and not self._is_predicate(predicate):
             near = linker.predicates_called(predicate) or linker.near_predicates(predicate)
             raise _unknown("predicate", predicate, did_you_mean(near))
         if predicate in (ALIAS_OF, *DESCRIPTIONS[1:]):
@@ -186,6 +187,15 @@ class FactWriter:
         subject, predicate, object_ = triple
         inverses = self._reader.inverses_of([predicate]).get(predicate, ())
         return _Claim(triple, tuple((object_, one, subject) for one in inverses))
+
+    def _is_predicate(self, name: str) -> bool:
+        """Return whether facts have a predicate without an id: a small index is read for that, of a large one some facts."""
+        if name not in self._predicates:
+            if self._facts.size <= COMPARED_WHOLE:
+                self._predicates = set(self._facts.count_predicates())
+            elif any(self._facts.counts(list(set(_drawn_subjects(self._reader, SAMPLED, name))), name)):
+                self._predicates.add(name)
+        return name in self._predicates
 
     def _thing(self, name: str, fresh: set[str], notes: list[str]) -> str:
         linker = self._facts.linker

@@ -50,7 +50,7 @@ SPARQL_LAYERS = """
 """
 INGEST_LAYERS = """
     ingest(the face)
-    change       workbooks
+    change       workbooks   remember
     revision     databases
     new_index    retokenisation  compaction    cluster
     publish
@@ -102,21 +102,21 @@ REASONS = {
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
     "top modules": 1800,  # qualifiers in the text of a fact
-    "tree": 2141,
+    "tree": 2170,  # which of many sequences are facts, which was in walks
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
-    "postgres": 3520,  # whether facts have qualifiers
-    "index share": 3365,  # qualifiers with their ids
+    "postgres": 3530,  # changes of single facts are counted
+    "index share": 3905,  # two indexes read as one; predicates of inverse facts
     "linking": 632,  # a part of a name; names in the other number; notes name the other entities of a name; ids
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
     "walks": 3300,  # plain facts are counted beside statements; the statements of a subject; amounts with units
     "selection": 4400,  # the choice among statements; parts of names, kinds of things, what a superlative compares
     "ask": 5830,  # qualifiers of facts; words and answers by language; thoughts, which were in selection; an index has a ranker
-    "ingest": 16400,  # statements of Wikidata in JSON and RDF; columns and edges that are qualifiers; members of classes
+    "ingest": 16560,  # statements in JSON and RDF; columns and edges that are qualifiers; single facts; new names of things
     "sparql": 14400,  # facts with qualifiers are no triples
     "eval": 4862,  # questions of a language
-    "documents server mcp": 8170,  # qualifiers in the document of a fact
-    "cli models build": 6870,  # facts with qualifiers; the tokenizer of a GGUF file is kept; options of engines; languages
+    "documents server mcp": 8330,  # facts that are written over HTTP and by assistants
+    "cli models build": 7060,  # the tokenizer of a GGUF file is kept; options of engines; languages; remember, correct, rename
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

@@ -1,16 +1,10 @@
 """`refactx remember`, `refactx correct` and `refactx rename`: single facts of an index, and the names of its things."""
 
-from typing import TYPE_CHECKING
-
 import click
 
-from refactx.cli.options import DB, INDEX, JSON, OWN_INDEX, print_json
-from refactx.cli.store import follow
-from refactx.errors import InputError
+from refactx.cli.ingest import print_fact_change
+from refactx.cli.options import DB, INDEX, JSON, OWN_INDEX
 from refactx.fact import counted, line
-
-if TYPE_CHECKING:
-    from refactx.ingest import FactChange
 
 WRITABLE = click.option("--writable", metavar="NAME", help="Of several in --index, the one that is written.")
 NEW = click.option("--new", multiple=True, metavar="NAME", help="A name in the fact that is new; several times.")
@@ -35,7 +29,7 @@ def remember(
     from refactx.build import fact_writer
 
     with fact_writer(index, db, writable) as writer:
-        print_change(writer.remember(fact, new=new, also=also), db, as_json)
+        print_fact_change(writer.remember(fact, new=new, also=also), db, as_json)
 
 
 @click.command()
@@ -57,7 +51,7 @@ def correct(
     from refactx.build import fact_writer
 
     with fact_writer(index, db, writable) as writer:
-        print_change(writer.correct(old, fact, new=new), db, as_json)
+        print_fact_change(writer.correct(old, fact, new=new), db, as_json)
 
 
 @click.command()
@@ -77,26 +71,3 @@ def rename(thing: str, name: str, index: str, db: str | None, as_json: bool) -> 
         done = rename_in(thing, name, opened, index=index, work=work_dir_of(None))
         said = f"index {done.index}: {line(thing)} is now {line(name)} in {counted(done.facts, 'fact')}"
         print_with_store(opened, index, done.to_json, lambda: click.echo(said), as_json)
-
-
-def print_change(done: "FactChange", db: str | None, as_json: bool) -> None:
-    """Print what became of a fact, and bring the store of the index to it. Raises InputError for a contradiction."""
-    from refactx.documents import fact_change_document, to_json
-    from refactx.index.open import database
-
-    for note in done.notes:
-        click.echo(f"refactx: {line(note)}", err=True)
-    if as_json:
-        print_json(to_json(fact_change_document(done)))
-    else:
-        for sign, facts in (("-", done.removed), ("+", done.added)):
-            for fact in facts:
-                click.echo(f"{sign} {line(fact)}")
-    if done.contradicts:
-        raise InputError(
-            f"{done.fact} contradicts {'; '.join(done.contradicts)}: nothing was written. Give --also to have both, or "
-            "`refactx correct` OLD NEW"
-        )
-    if done.is_written:
-        with database(db) as opened:
-            follow(opened, done.index)

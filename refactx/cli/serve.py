@@ -160,13 +160,7 @@ def serve(
     from refactx.server.http import RequestSlots
     from refactx.server.service import writes_together
 
-    if (writable is None) != (write_key is None):
-        raise InputError(
-            "--writable and --write-key belong together: give the index, and the file of keys to write with"
-        )
-    keys, write_keys = (() if file is None else read_keys(file) for file in (api_key_file, write_key))
-    if both := set(keys) & set(write_keys):
-        raise InputError(f"{counted(len(both), 'key')} of --write-key may read alone by --api-key-file: give others")
+    keys, write_keys = _keys(api_key_file, write_key, writable, indexes)
     is_own = is_loopback(host)
     if not (is_own or keys) and auth:
         raise InputError(
@@ -212,15 +206,29 @@ def serve(
         translating = TranslatorOptions(model=models[0], index=index, db=db, agent=True, run_on=run_on)
         translator = None if pack is None else translator_of(pack, loaded, translating, machine, stack)
         services = opener.services(pairs, opened, translator)
-        if writable is not None and not any(one.writer for one in services):
-            raise InputError(f"--writable {writable} is none of the indexes that are served: give it with --index too")
         uploads = opener.uploads(pairs, opened[index]) if options.max_upload else None
         address = listening.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         url, served = f"http://{shown}:{address[1]}", ", ".join(one.options.name for one in services)
-        verb = "is" if len(services) == 1 else "are"
-        said = f"{served} {verb} served at {url} (clients: {url}/v1)"
+        said = f"{served} {'is' if len(services) == 1 else 'are'} served at {url} (clients: {url}/v1)"
         run(services, listening, lambda: click.echo(said), uploads)
+
+
+def _keys(
+    api_key_file: Path | None, write_key: Path | None, writable: str | None, indexes: Sequence[str]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the keys that may read, and those that may write too. Raises InputError if these are not apart, or if the index
+    that is written is none of those that are served."""
+    if (writable is None) != (write_key is None):
+        raise InputError(
+            "--writable and --write-key belong together: give the index, and the file of keys to write with"
+        )
+    if writable is not None and writable not in (name.strip() for one in indexes for name in one.split(",")):
+        raise InputError(f"--writable {writable} is none of the indexes that are served: give it with --index too")
+    keys, write_keys = (() if file is None else read_keys(file) for file in (api_key_file, write_key))
+    if both := set(keys) & set(write_keys):
+        raise InputError(f"{counted(len(both), 'key')} of --write-key may read alone by --api-key-file: give others")
+    return keys, write_keys
 
 
 def model_names(models: Sequence[str], name: str | None, adapter: str | None) -> list[str]:

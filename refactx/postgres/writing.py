@@ -286,13 +286,17 @@ class UnfinishedIndex:
 
 
 def check_name(name: str) -> None:
-    """Raise InputError unless a name is printable, has no space at its ends, and does not look like that of a file, or of
-    the folder of temporary files."""
+    """Raise InputError unless a name is printable, has no comma and no space at its ends, and does not look like that of a
+    file, or of the folder of temporary files."""
     if name.endswith(INDEX_FILE) or name.startswith(("/", "./", "../")):
         raise InputError(f"{name!r} is the path of an index file, not a name for an index: give another --index")
     if not name or name != name.strip() or not name.isprintable():
         raise InputError(
             f"{name!r} is not a valid name for an index: give --index printable text without spaces at its ends"
+        )
+    if "," in name:
+        raise InputError(
+            f"{name!r} stands for several indexes, which are read as one: give --index a name without commas"
         )
     if folded(name) == WORK:
         raise InputError(

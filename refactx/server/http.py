@@ -62,6 +62,7 @@ HEADERS = {
 _UNSAID = frozenset({"/mcp"})
 """Routes that do not say that they have answered."""
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]@/\s]*))(?::\d*)?")
+_MAY_WRITE = ContextVar("may_write", default=False)
 _METHODS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"})
 
 
@@ -324,9 +325,6 @@ class RequestSlot:
         slots, self._slots = self._slots, None
         if slots is not None:
             slots.leave(self._turn, None if self._started is None else time.monotonic() - self._started)
-
-
-_MAY_WRITE = ContextVar("may_write", default=False)
 
 
 def may_write() -> bool:

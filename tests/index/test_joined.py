@@ -1,6 +1,7 @@
 """Two indexes read as one have what one ingest of both has: the tree, names, links, hubs and walks."""
 
 import random
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -37,7 +38,12 @@ def made(url: str, folder: Path, name: str, claims: frozenset[Line], **options: 
 def state(index: Index) -> list[object]:
     """What an index shows: its facts with their links, the children of all prefixes, hubs and names."""
     facts = [fact.text for fact in index.all_facts()]
-    seen: list[object] = [facts, len(index), index.tokens, list(index.links_of(index.all_facts()))]
+    seen: list[object] = [
+        facts,
+        len(index),
+        index.tokens,
+        [replace(one, indexes=()) for one in index.links_of(index.all_facts())],
+    ]
     names = [line[2] for line in NAMED]
     seen += [index.hubs(names), index.ids_of(names), index.names_of([line[1] for line in NAMED])]
     tokens = [tuple(index.tokenizer.encode_after(index.trigger, f" {fact.removesuffix(' .')}")) for fact in facts]
@@ -67,7 +73,8 @@ def walks(facts: TreeFacts, texts: list[str], number: int) -> list[object]:
         except QueryError as error:
             found.append((line, str(error)))
         else:
-            rows, proof = (sorted(map(str, some)) for some in (answer.rows, answer.facts))
+            proof = sorted(str(replace(one, indexes=())) for one in answer.facts)
+            rows = sorted(map(str, answer.rows))
             found.append((line, answer.answer, rows, proof, answer.sparql))
     return found
 
