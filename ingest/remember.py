@@ -105,7 +105,7 @@ class FactWriter:
     """Writes single facts to an index of a database. Safe to share between threads.
 
         with refactx.open_index("wikidata,mine") as index, connected() as database:
-            FactWriter(index, database, "mine", work).remember("<Oslo> <nickname> <Tiger City>", new=["Tiger City"])
+            FactWriter(index, database, "mine", work).remember("<Ann Lee> <residence> <Oslo>", new=["Ann Lee"])
 
     `reader`: the open index that says what names mean: that index, or several as one. It is refreshed after each change.
     `work`: a folder for temporary files. Methods raise InputError for what is no fact, or a name that is not there;

@@ -219,7 +219,7 @@ def fact_writer(
     """Open what adds, corrects and takes away single facts of an index.
 
         with refactx.fact_writer("wikidata,mine", writable="mine") as writer:
-            writer.remember("<Oslo> <nickname> <Tiger City> .", new=["Tiger City"]).added
+            writer.remember("<Ann Lee> <residence> <Oslo> .", new=["Ann Lee"]).added
 
     `index`: what is read, which may be several; `writable`: the one of them that is written; `reader`: the index, if it is
     open already. Raises InputError if `writable` is none of them, and as `refactx.open_index`.

@@ -503,7 +503,7 @@ class Index:
         named = {name: one for name, one in self.ids_of(predicates).items() if one.object_kind != "inverse"}
         called = self.names_of({one.id for one in named.values() if one.is_property}, inverse=True)
         found = {name: [called[one.id]] for name, one in named.items() if one.id in called}
-        ready = self.entry.report.get("ready_inverses") or {}
+        ready = ready_inverses(self.entry.report)
         return found | {name: [ready[name]] for name in predicates if ready.get(name)}
 
     def claims_of(self, predicates: Iterable[str]) -> dict[str, list[str]]:
@@ -512,7 +512,7 @@ class Index:
         index.claims_of(["director of", "child"])  # {"director of": ["director"], "child": ["father", "mother"]}
         """
         found: dict[str, list[str]] = {}
-        ready, pairs = (self.entry.report.get(key) or {} for key in ("ready_inverses", "inverse_properties"))
+        ready, pairs = ready_inverses(self.entry.report), self.entry.report.get("inverse_properties") or {}
         for name, one in self.ids_of(predicates).items():
             ids = [one.id] if one.object_kind == "inverse" else [id_ for id_, other in pairs.items() if other == one.id]
             if names := list(self.names_of(ids).values()):
@@ -633,6 +633,13 @@ class Index:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def ready_inverses(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return the predicates of ready-made facts, each with that of its inverse facts, by the account of an index: those that
+    the ingest was given, and those by its rules ("" for none)."""
+    given = (report.get("selection") or {}).get("inverse_names") or {}
+    return {**given, **(report.get("ready_inverses") or {})}
 
 
 def index_document(entry: CatalogueEntry) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from refactx.errors import IndexNotFoundError, InputError, TokenizerMismatchError
 from refactx.fact import Fact, LinkedFact, qualifiers_of, split_fact, verbalise
-from refactx.index.index import CACHE_BYTES, Index, changed_sequences, token_sequences
+from refactx.index.index import CACHE_BYTES, Index, changed_sequences, ready_inverses, token_sequences
 from refactx.index.names import LITERAL_KINDS, Named, ReadBlocks, pack_blocks, pack_id_blocks
 from refactx.index.source import Segment, Snapshot, StandbyWait, tree_of
 from refactx.postgres.entry import CatalogueEntry, IndexVersion
@@ -238,7 +238,8 @@ def _check_match(first: Index, second: Index) -> None:
 def _joined_entry(one: CatalogueEntry, other: CatalogueEntry, name: str) -> CatalogueEntry:
     """Return the entry of two indexes as one: that of the first, with what both know of predicates."""
     report: dict[str, Any] = {key: value for key, value in one.report.items() if key != "changes"}
-    for key in ("inverse_properties", "ready_inverses", "property_aliases"):
+    report["ready_inverses"] = {**ready_inverses(other.report), **ready_inverses(one.report)}
+    for key in ("inverse_properties", "property_aliases"):
         report[key] = {**other.report.get(key, {}), **one.report.get(key, {})}
     aliases = other.report.get("property_aliases", {})
     for predicate, own in one.report.get("property_aliases", {}).items():

@@ -5,12 +5,16 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from support.ingest.graph_twin import Line, written
 from support.ingest.tiny import ingest_tiny
+from support.tiny_model import tiny_fact_tokenizer
 
+from refactx.errors import IndexNotFoundError, InputError, TokenizerMismatchError
 from refactx.index.index import Index
+from refactx.index.joined import JoinedIndex
 from refactx.index.open import open_index
 from refactx.ingest.source_options import Selection
 from refactx.walks import QueryError, TreeFacts, answer_query, read_line
@@ -107,3 +111,56 @@ def test_two_indexes_have_what_one_ingest_of_both_has(
         with open_index("left", db_url) as one, open_index("right", db_url) as other:
             for text in texts:
                 assert joined.origins(text) == [index.name for index in (one, other) if text in index]
+
+
+def test_things_are_one_by_their_ids_and_two_by_other_ids(db_url: str, tmp_path: Path) -> None:
+    labels = {
+        "left": {"Q1": "United States", "Q2": "Oslo", "P1": "capital"},
+        "right": {"Q1": "USA", "Q3": "Oslo", "P1": "seat"},
+    }
+    claims = {
+        "left": [("Q2", "P1", "Q1"), ("Q1", "P1", "Q2"), ("Q2", "P1", "Q2")],
+        "right": [("Q1", "P1", "Q3"), ("Q3", "P1", "Q1")],
+    }
+    for name, called in labels.items():
+        lines: list[Line] = [("label", id_, label, "en") for id_, label in called.items()]
+        lines += [("claim", *one) for one in claims[name]]
+        (tmp_path / f"{name}.nt").write_text("".join(f"{written(line)}\n" for line in lines))
+        ingest_tiny(db_url, tmp_path / f"{name}.nt", name)
+    with open_index("right,left", db_url) as index:
+        assert index.name == "right,left" and index.part_names == ("right", "left")
+        own = {"<Oslo> <capital> <United States> .", "<United States> <capital> <Oslo> .", "<Oslo> <capital> <Oslo> ."}
+        other = {"<United States> <capital> <Oslo (right)> .", "<Oslo (right)> <capital> <United States> ."}
+        assert {fact.text for fact in index.all_facts()} == own | other
+        assert {index.links(fact).indexes for fact in index.all_facts() if fact.text in other} == {("right",)}
+        assert {
+            name: one.id for name, one in index.ids_of(["Oslo", "Oslo (right)", "United States", "capital"]).items()
+        } == {
+            "Oslo": "Q2",
+            "Oslo (right)": "Q3",
+            "United States": "Q1",
+            "capital": "P1",
+        }
+        assert index.names_of(["Q1", "Q2", "Q3"]) == {"Q1": "United States", "Q2": "Oslo", "Q3": "Oslo (right)"}
+        linker = TreeFacts(index).linker
+        assert "Oslo (right)" in linker.namesakes("Oslo")
+        assert index.text_in("right", "<Oslo (right)> <capital> <United States> .").strip() == "<Oslo> <seat> <USA>"
+
+
+def test_what_cannot_be_read_as_one_is_said(db_url: str, tmp_path: Path) -> None:
+    for name in ("left", "right"):
+        (tmp_path / f"{name}.txt").write_text("<a> <b> <c> .\n")
+        ingest_tiny(db_url, tmp_path / f"{name}.txt", name, trigger="Fact:" if name == "left" else "Fakt:")
+    with pytest.raises(InputError, match="differ in the trigger"):
+        open_index("left,right", db_url)
+    for names in ("left,", "left,left", ",", "left,,right"):
+        with pytest.raises(InputError, match="does not name several indexes"):
+            open_index(names, db_url)
+    with pytest.raises(IndexNotFoundError, match="there is no index 'wrong'"):
+        open_index("left,wrong", db_url)
+    other = tiny_fact_tokenizer()
+    other.fingerprint_of_facts = "another"
+    with open_index("left", db_url) as left, open_index("left", db_url) as again:
+        again.fingerprint, again.tokenizer = "another", other
+        with pytest.raises(TokenizerMismatchError, match="cannot be read as one"):
+            JoinedIndex([left, again])
