@@ -18,8 +18,8 @@ import pyarrow as pa
 from pyarrow import compute
 
 from refactx.entity_ids import entity_number, other_number
-from refactx.errors import CorruptIndexError, TokenizerMismatchError
-from refactx.fact import counted
+from refactx.errors import CorruptIndexError, InputError, TokenizerMismatchError
+from refactx.fact import counted, written_part
 from refactx.index.database import DatabaseSource
 from refactx.index.index import Index
 from refactx.ingest.build import Build, ReadOptions, RowJobOptions, index_change
@@ -53,8 +53,8 @@ class ChangeResult:
     `facts`: how many were appended or retracted, in an update how many are new. `passed_over`: how many facts of the
     sources were in the index already (append, update) or not in it (forget). `total`, `segments`: facts and segments of
     the index after the change. `report`: the account of the sources. `seconds`: by step. `note`: what the user should
-    know; "" if there is nothing. `removed`: how many facts an update retracted. `things`: how many things were updated or
-    forgotten as a whole, `new` of them were not in the index.
+    know; "" if there is nothing. `removed`: how many facts an update or a new name retracted. `things`: how many things were
+    updated or forgotten as a whole, or got another name, `new` of them were not in the index.
     """
 
     index: str
@@ -139,6 +139,17 @@ def forget_things(
         return change.by_things(things)
 
 
+def rename(
+    thing: str, name: str, database: Database, *, index: str, work: Path, **options: Unpack[RowJobOptions]
+) -> ChangeResult:
+    """Give a thing, given by its name or id, another name: in all facts that name it, in both directions. Its id stays.
+
+    Raises InputError if there is no such thing, or if the name is taken; else as `append`.
+    """
+    with _hold("rename", database, index=index, work=work, **options) as change:
+        return change.by_name(thing, written_part(name))
+
+
 @contextmanager
 def _hold(
     action: str,
@@ -204,6 +215,19 @@ class _Change:
         notes = ["other indexes have the same names, so that the names stay"] if stay else []
         return self._apply(revision, list(things), notes)
 
+    def by_name(self, thing: str, name: str) -> ChangeResult:
+        """Give a thing another name."""
+        if not name:
+            raise InputError("the new name is empty: give what the thing is called")
+        if self._shares_names():
+            raise InputError(
+                f"other indexes have the names of index {self.entry.name!r}, and would lose the old one: build those again "
+                "after the change, with `refactx ingest --kb`, and drop them before"
+            )
+        with self._revising() as reviser:
+            revision = reviser.rename(thing, name)
+        return self._apply(revision, [], [])
+
     def _revision(self, knowledge: KnowledgeBase, tables: TableOptions) -> Revision:
         """Return what the facts of sources change."""
         facts, folder, is_forgotten = knowledge.report.facts, knowledge.folder, self.action == "forget"
@@ -267,7 +291,7 @@ class _Change:
             segments=len(self.index.segments) + len(parts),
             report=report.without_changed(report.facts - revision.new_facts + encoded),
             seconds=build.clock.seconds,
-            removed=retracted if self.action == "update" else 0,
+            removed=retracted if self.action in ("update", "rename") else 0,
             things=revision.things,
             new=revision.new,
         )
@@ -409,7 +433,7 @@ class _Change:
             "facts": result.facts,
             "passed_over": result.passed_over,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            **({"removed": result.removed} if self.action == "update" else {}),
+            **({"removed": result.removed} if self.action in ("update", "rename") else {}),
             **({"things": result.things} if knowledge is None else {"source": source}),  # not the names of things
         }
         adds = self.action != "forget"

@@ -96,7 +96,7 @@ def compact(database: Database, *, index: str, work: Path, **options: Unpack[Row
                 if segment is not None:
                     described = load_segment(connection, segment, facts, job, bars=bars)
                 if names is not None:
-                    copy_rows(connection, "names", names, _merge_names(database, tables))
+                    copy_rows(connection, "names", names, merge_names(database, tables))
             with connection.transaction():
                 if signs != [1]:
                     writing.hide(connection, "segments", "index_id", entry.id)
@@ -134,7 +134,7 @@ def _merge_facts(index: Index, work: Path, bars: ProgressBars) -> WholeFacts:
     return facts
 
 
-def _merge_names(database: Database, tables: tuple[int, ...]) -> Iterator[KeyedRow]:
+def merge_names(database: Database, tables: tuple[int, ...]) -> Iterator[KeyedRow]:
     """Yield the rows of one table with the names of several tables; an entry in a later table wins.
 
     A table has all its names by id, or none, if it was made before there were such rows: then the result has none.

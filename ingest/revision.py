@@ -218,6 +218,30 @@ class Reviser:
         self._database.table("new_labels", "FROM labels LIMIT 0")
         return self._revision(may_rename)
 
+    def rename(self, wanted: str, name: str) -> Revision:
+        """Return what gives a thing another name, in all facts that name it. Raises InputError if there is no such thing, or if
+        the name is taken."""
+        database, (entity, _, before) = self._database, self._thing(wanted)
+        taken = "SELECT 1 FROM names WHERE name = ? UNION SELECT 1 FROM stored WHERE subject = ? OR object = ?"
+        if database.rows(f"{taken} AND {_ABOUT_ENTITY} LIMIT 1", [name] * 3):
+            raise InputError(
+                f"index {self._index.name!r} has a thing called {visible(name)!r} already: give another name"
+            )
+        database.table_of("things", pa.table([[entity], [name], [before]], schema=_THINGS))
+        database.table("removed", "FROM stored LIMIT 0")
+        database.table("new_tails", _NEW_TAILS)
+        database.table("renamed", _RENAMED)
+        database.table("removed", "SELECT subject, predicate, object, tail FROM renamed")
+        database.table(
+            "added", "SELECT new_subject AS subject, predicate, new_object AS object, new_tail AS tail FROM renamed"
+        )
+        database.table("renamed_entities", "SELECT entity FROM things WHERE entity IS NOT NULL")
+        same = "FROM names SEMI JOIN things USING (entity)"
+        database.table("new_names", f"SELECT entity, (SELECT name FROM things) AS name, id, kind AS object_kind {same}")
+        database.table("new_ids", "SELECT entity, name FROM new_names")
+        database.table("new_labels", "FROM labels SEMI JOIN things USING (entity)")
+        return self._revision(may_rename=True)
+
     def rows_that_stay(self, knowledge: Path) -> int:
         """Leave out of the facts of a knowledge base that are to be forgotten what says that rows are rows, and their ids,
         of those rows of which the index keeps another fact. Return how many facts that are."""

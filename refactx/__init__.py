@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from refactx.ask.asker import Asker
     from refactx.ask.grounded import GroundedModel, ground
     from refactx.ask.prompt import Generation, Prompt, load_prompt
-    from refactx.build import append, build_index, forget, update
+    from refactx.build import append, build_index, fact_writer, forget, update
     from refactx.decoding.machine import Machine
     from refactx.decoding.stream import Partial
     from refactx.engines.language_models import load_language_model
@@ -34,7 +34,7 @@ else:
 
 __version__: str
 __all__ = ["Children", "Fact", "FactTree", "Index", "Limits", "Link", "LinkedFact", "open_index"]
-__all__ += ["append", "build_index", "forget", "update"]
+__all__ += ["append", "build_index", "fact_writer", "forget", "update"]
 __all__ += ["FactBeams", "FactLogitsProcessor", "GroundedModel", "Machine", "Partial", "ground", "load_model"]
 __all__ += ["Answer", "Asker", "EngineOptions", "Generation", "Prompt", "load_language_model", "load_prompt"]
 __all__ += ["CorruptIndexError", "DatabaseError", "IndexChangedError", "IndexExistsError", "IndexNotFoundError"]

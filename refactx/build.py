@@ -14,6 +14,7 @@ import re
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,8 @@ from refactx.paths import WORK, refactx_home
 from refactx.progress import told_to
 
 if TYPE_CHECKING:
-    from refactx.ingest import ChangeResult, IngestResult
+    from refactx.index.index import Index
+    from refactx.ingest import ChangeResult, FactWriter, IngestResult
     from refactx.postgres.database import Database
     from refactx.tokenizer import FactTokenizer
 
@@ -208,6 +210,28 @@ def forget(name: str, source: object = None, *, db: str | None = None, **options
             changed = forget_from(_sources_of(source, given["selection"].tables), opened, index=name, **given)
         _keep_store(opened, name)
     return changed
+
+
+@contextmanager
+def fact_writer(
+    index: str, db: str | None = None, writable: str | None = None, reader: "Index | None" = None
+) -> "Iterator[FactWriter]":
+    """Open what adds, corrects and takes away single facts of an index.
+
+        with refactx.fact_writer("wikidata,mine", writable="mine") as writer:
+            writer.remember("<Ann Lee> <residence> <Oslo> .", new=["Ann Lee"]).added
+
+    `index`: what is read, which may be several; `writable`: the one of them that is written; `reader`: the index, if it is
+    open already. Raises InputError if `writable` is none of them, and as `refactx.open_index`.
+    """
+    from refactx.index.open import database, open_index
+    from refactx.ingest import FactWriter
+
+    names = [name.strip() for name in index.split(",")]
+    if (written := writable or index) not in names:
+        raise InputError(f"--index {index}: give --writable with the one of these that is written")
+    with open_index(index, db) if reader is None else nullcontext(reader) as read, database(db) as opened:
+        yield FactWriter(read, opened, written, work_dir_of(None))
 
 
 def _keep_store(database: "Database", name: str, builds: bool | None = False) -> None:

@@ -4,7 +4,7 @@ A document is a frozen class, which FastAPI and the SDK of MCP take as it is; `t
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from refactx.ask.answer import Answer, statement_url
@@ -17,6 +17,7 @@ from refactx.walks import AnsweredQuery
 from refactx.walks.language import write_line
 
 if TYPE_CHECKING:
+    from refactx.ingest import FactChange
     from refactx.linking import LinkedName
     from refactx.sparql.engines import Result
     from refactx.sparql.packs.translation import Translation
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 
 
 def to_json(document: object) -> Any:
-    """Return what JSON has for a document: an object with its fields; for lists and mappings with documents, the same.
+    """Return what JSON has for a document: an object with its fields; for lists and mappings with documents, the same. The
+    `indexes` of a fact are left out where one index is read.
 
     >>> to_json({"facts": [EntityDocument("Alaska", "Q797", None)]})
     {'facts': [{'label': 'Alaska', 'id': 'Q797', 'url': None}]}
     """
     if is_dataclass(document):
-        document = vars(document)
+        document = {name: value for name, value in vars(document).items() if value or name != "indexes"}
     if isinstance(document, Mapping):
         return {name: to_json(value) for name, value in document.items()}
     return [to_json(one) for one in document] if isinstance(document, list | tuple) else document
@@ -62,7 +64,8 @@ class QualifierDocument:
 
 @dataclass(frozen=True, kw_only=True)
 class FactDocument:
-    """A fact. `text`: as it is written; `inverse`: whether it reads its property backwards; `qualifiers`: of a statement."""
+    """A fact. `text`: as it is written; `inverse`: whether it reads its property backwards; `qualifiers`: of a statement;
+    `indexes`: of several that are read as one, those that have it."""
 
     text: str
     subject: EntityDocument
@@ -70,6 +73,7 @@ class FactDocument:
     object: EntityDocument | LiteralValue
     inverse: bool
     qualifiers: Sequence[QualifierDocument] = ()
+    indexes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +118,7 @@ def fact_fields(linked: LinkedFact, text: str) -> dict[str, Any]:
         "object": _value(linked.object),
         "inverse": linked.inverse,
         "qualifiers": [QualifierDocument(named(name), _value(value)) for name, value in linked.qualifiers],
+        "indexes": linked.indexes,
     }
 
 
@@ -544,7 +549,8 @@ class TranslationReply(TranslationDocument, PackName):
 @dataclass(frozen=True, kw_only=True)
 class StatedFact:
     """A fact. `text`: as it is written; `inverse`: whether it reads its property backwards; `url`: of its statement on
-    Wikidata, null if it has none; `qualifiers`: of a statement."""
+    Wikidata, null if it has none; `qualifiers`: of a statement; `indexes`: of several that are read as one, those that have
+    it."""
 
     text: str
     subject: EntityDocument
@@ -553,6 +559,7 @@ class StatedFact:
     inverse: bool
     url: str | None
     qualifiers: Sequence[QualifierDocument] = ()
+    indexes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -568,6 +575,27 @@ def stated_fact(linked: LinkedFact, text: str) -> StatedFact:
 
 def _stated(linked: LinkedFact, text: str) -> dict[str, Any]:
     return {**fact_fields(linked, text), "object": named(linked.object), "url": statement_url(linked)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactChangeDocument:
+    """What became of a fact in `index`. `fact`: as the index has it; `added`, `removed`: all facts that were written or taken
+    away, inverse ones too; `contradicts`: other values, because of which nothing was written; `notes`: what names were taken
+    as; `is_written`: whether the index has changed."""
+
+    index: str
+    change: str
+    fact: str
+    added: Sequence[str]
+    removed: Sequence[str]
+    contradicts: Sequence[str]
+    notes: Sequence[str]
+    seconds: float
+    is_written: bool
+
+
+def fact_change_document(done: "FactChange") -> FactChangeDocument:
+    return FactChangeDocument(**asdict(done), is_written=done.is_written)
 
 
 @dataclass(frozen=True)

@@ -268,7 +268,8 @@ class LinkedFact:
     """The parts of a fact with their ids; `object` is a plain string if it is a literal.
 
     `inverse`: the fact was made from the triple (object, predicate, subject); `predicate` has that property's id.
-    `qualifiers`: of a statement, with their values as `object` is.
+    `qualifiers`: of a statement, with their values as `object` is. `indexes`: of several that are read as one, those that
+    have it.
     """
 
     subject: Link
@@ -276,3 +277,4 @@ class LinkedFact:
     object: Link | str
     inverse: bool = False
     qualifiers: tuple[tuple[Link, Link | str], ...] = ()
+    indexes: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ _REFACTX = {
     "ask.prompt": "Generation Prompt load_prompt",
     "decoding.machine": "Machine",
     "decoding.stream": "Partial",
-    "build": "append build_index forget update",
+    "build": "append build_index fact_writer forget update",
     "engines.language_models": "load_language_model",
     "engines.transformers.processor": "FactLogitsProcessor",
     "fact": "Fact Link LinkedFact",

@@ -4,7 +4,8 @@
 -- name tables, the latest first.
 SELECT
     extract(epoch FROM pg_postmaster_start_time())::text, pg_is_in_recovery(),
-    CASE WHEN i.id IS NOT NULL THEN coalesce(jsonb_array_length(i.report -> 'changes'), 0) END,
+    CASE WHEN i.id IS NOT NULL THEN coalesce(jsonb_array_length(i.report -> 'changes'), 0)
+        + coalesce((i.report ->> 'remembered')::int, 0) END,
     coalesce(i.report ->> 'statements', '0') <> '0',
     n.numbers, n.times,
     s.id, s.sign, s.levels, s.facts, s.tokens, s.codes, s.dictionary, s.created

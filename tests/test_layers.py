@@ -50,7 +50,7 @@ SPARQL_LAYERS = """
 """
 INGEST_LAYERS = """
     ingest(the face)
-    change       workbooks
+    change       workbooks   remember
     revision     databases
     new_index    retokenisation  compaction    cluster
     publish
@@ -104,22 +104,22 @@ REASONS = {
 }
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
-    "top modules": 1820,  # qualifiers in the text of a fact; ids in texts
-    "tree": 2141,
+    "top modules": 1840,  # qualifiers in the text of a fact; ids in texts; indexes of a fact
+    "tree": 2170,  # which of many sequences are facts, which was in walks
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
-    "postgres": 3520,  # whether facts have qualifiers
-    "index share": 3365,  # qualifiers with their ids
+    "postgres": 3530,  # whether facts have qualifiers; changes of single facts are counted
+    "index share": 3905,  # qualifiers with their ids; two indexes read as one; predicates of inverse facts
     "linking": 690,  # a part of a name; names in the other number; notes name other entities of a name; ids; what texts name
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
     "walks": 4850,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
     "selection": 4425,  # the choice among statements; parts of names, kinds of things, superlatives; what the linker finds
     "ask": 5830,  # qualifiers of facts; words and answers by language; thoughts, which were in selection; an index has a ranker
-    "ingest": 16400,  # statements of Wikidata in JSON and RDF; columns and edges that are qualifiers; members of classes
+    "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks
     "eval": 4862,  # questions of a language
-    "documents server mcp": 8320,  # qualifiers in the document of a fact; classes of replies: queries, SPARQL, translations
-    "cli models build": 6870,  # facts with qualifiers; the tokenizer of a GGUF file is kept; options of engines; languages
+    "documents server mcp": 8600,  # qualifiers; classes of replies: queries, SPARQL, translations; facts that are written
+    "cli models build": 7060,  # the tokenizer of a GGUF file is kept; options of engines; languages; remember, correct, rename
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

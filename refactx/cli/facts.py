@@ -132,7 +132,8 @@ def _print_statements(index: "Index", asked: tuple[str, str], as_json: bool, lim
         begun = fact.text.removesuffix(" .")
         plain = begun if not fact.qualifiers else plain
         is_below = bool(fact.qualifiers) and plain != "" and begun.startswith(f"{plain} <")
-        click.echo(f"    {line(begun.removeprefix(plain).lstrip())} ." if is_below else line(fact.text))
+        of = f"  ({', '.join(index.origins(fact.text))})" if index.is_joined else ""
+        click.echo((f"    {line(begun.removeprefix(plain).lstrip())} ." if is_below else line(fact.text)) + of)
     return None
 
 

@@ -8,14 +8,14 @@ import click
 from click.core import ParameterSource
 
 from refactx.cli.help import MODELS, GroupedCommand
-from refactx.cli.options import DB, JSON, OWN_INDEX, declared, groups_of
-from refactx.cli.store import print_with_store
+from refactx.cli.options import DB, JSON, OWN_INDEX, declared, groups_of, print_json
+from refactx.cli.store import follow, print_with_store
 from refactx.errors import InputError
-from refactx.fact import counted, visible
+from refactx.fact import counted, line, visible
 from refactx.ingest.source_options import SourceOptions
 
 if TYPE_CHECKING:
-    from refactx.ingest import ChangeResult, IngestResult
+    from refactx.ingest import ChangeResult, FactChange, IngestResult
     from refactx.ingest.report import Report
     from refactx.postgres.database import Database
 
@@ -167,14 +167,16 @@ def update(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any
 
 @click.command(cls=GroupedCommand, groups=GROUPS)
 @click.argument("sources", nargs=-1, metavar="[SOURCE...]")
+@click.option("--fact", metavar="FACT", help='A single one: "<Oslo> <mayor> <Ann Lee> .".')
 @OWN_INDEX
 @source_options
 @JSON
 @DB
-def forget(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any) -> None:
+def forget(sources: tuple[str, ...], fact: str | None, db: str | None, as_json: bool, **given: Any) -> None:
     """Remove the facts of files from an index, or everything about a thing.
 
-    Without a SOURCE, --subject NAME is the name or the id of the thing.
+    Without a SOURCE, --subject NAME is the name or the id of the thing; --fact is a single fact, whose inverse fact goes
+    with it.
 
     Give the options of the ingest that added them; the format of the files may differ. Labels are not needed, since
     the index has the name of each id. If that ingest had --inverse, give it again: otherwise inverse facts stay.
@@ -185,9 +187,17 @@ def forget(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any
     from refactx.ingest import forget_things
 
     index = given.pop("index")
+    if fact is not None:
+        from refactx.build import fact_writer
+
+        if sources:
+            raise InputError("--fact was given with a SOURCE: give one of them")
+        _check_no_source_option(given, "--fact")
+        with fact_writer(index, db) as writer:
+            return print_fact_change(writer.forget(fact), db, as_json)
     if not sources and not given["subject"]:
         raise click.UsageError(
-            "Missing argument 'SOURCE...': give files with facts, or --subject with the name of a thing"
+            "Missing argument 'SOURCE...': give files with facts, --subject with the name of a thing, or --fact"
         )
     if not sources:
         _check_no_source_option(given, "--subject without a SOURCE, which names a thing", {"subject"})
@@ -199,7 +209,7 @@ def forget(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any
         else:
             machine = {name: arguments[name] for name in ("work", "resources")}
             changed = forget_things(given["subject"], opened, index=index, **machine)
-        _print_change(changed, opened, as_json)
+        return _print_change(changed, opened, as_json)
 
 
 def _build(
@@ -226,6 +236,29 @@ def _print_change(changed: "ChangeResult", database: "Database", as_json: bool, 
     print_with_store(
         database, changed.index, changed.to_json, lambda: _show_change(changed), as_json, builds=builds_store
     )
+
+
+def print_fact_change(done: "FactChange", db: str | None, as_json: bool) -> None:
+    """Print what became of a fact, and bring the store of the index to it. Raises InputError for a contradiction."""
+    from refactx.documents import fact_change_document, to_json
+    from refactx.index.open import database
+
+    for note in done.notes:
+        click.echo(f"refactx: {line(note)}", err=True)
+    if as_json:
+        print_json(to_json(fact_change_document(done)))
+    else:
+        for sign, facts in (("-", done.removed), ("+", done.added)):
+            for fact in facts:
+                click.echo(f"{sign} {line(fact)}")
+    if done.contradicts:
+        raise InputError(
+            f"{done.fact} contradicts {'; '.join(done.contradicts)}: nothing was written. Give --also to have both, or "
+            "`refactx correct` OLD NEW"
+        )
+    if done.is_written:
+        with database(db) as opened:
+            follow(opened, done.index)
 
 
 def _show_change(changed: "ChangeResult") -> None:

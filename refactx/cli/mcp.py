@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 )
 @click.option("--pack", "pack_name", metavar="PACK", help="liita, wikidata, or a folder.")
 @click.option("--agent", is_flag=True, help="translate: plan, verify and explore as well.")
+@click.option("--writable", metavar="NAME", help="Let the assistant write facts to this index.")
 @PROMPT
 @WEIGHTS
 @translator_options
@@ -50,19 +51,23 @@ def mcp(
     context: click.Context,
     /,
     pack_name: str | None,
+    writable: str | None,
     prompt: str | None,
     weights: Path | None,
     ranker: str | None,
     **given: Any,
 ) -> None:
-    """Serve tools to an assistant, over standard input and output (Model Context Protocol). They only read.
+    """Serve tools to an assistant, over standard input and output (Model Context Protocol).
 
-    With --index: find, complete, facts, check_fact, query, sparql and classes; with --model, also ask. With --pack:
+    With --index: find, complete, facts, check_fact, query, sparql and classes; with --model, also ask; with --writable, also
+    add_fact, correct_fact and forget_fact: others only read. With --pack:
     validate, run_sparql and describe; with --model, also translate.
     """
     if pack_name is None:
         _check_index_alone(context)
-        _serve_facts(prompt, weights, ranker, **given)
+        _serve_facts(prompt, weights, ranker, writable=writable, **given)
+    elif writable is not None:
+        raise InputError("--writable: for the tools of an index alone: leave it out, or --pack")
     else:
         _serve_pack(pack_name, **given)
 
@@ -84,17 +89,21 @@ def _serve_facts(
     ranker: str | None,
     *,
     index: str,
+    writable: str | None,
     model: str | None,
     model_url: str | None,
     db: str | None,
     **given: Any,
 ) -> None:
     require("mcp", "mcp")
+    from refactx.build import fact_writer
     from refactx.index.open import open_index
     from refactx.mcp import asks_alone, fact_server
 
-    with open_index(index, db) as opened:
-        ask = None
+    with ExitStack() as stack:
+        opened, ask, writer = stack.enter_context(open_index(index, db)), None, None
+        if writable is not None:
+            writer = stack.enter_context(fact_writer(index, db, writable, opened))
         if model is not None:
             from refactx.ask.checked import asker_of
             from refactx.ask.examples import prompt_for
@@ -105,7 +114,7 @@ def _serve_facts(
             machine = replace(engine_options_of(given, texts=1, beams=1), server=ServerOptions(model_url=model_url))
             asker, _ = asker_of(model, opened, machine, template, partial(click.echo, err=True))
             ask = asks_alone(asker)
-        _run(fact_server(opened, ask=ask))
+        _run(fact_server(opened, ask=ask, writer=writer))
 
 
 def _serve_pack(pack_name: str, **given: Any) -> None:

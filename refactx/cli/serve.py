@@ -16,6 +16,7 @@ from refactx.cli import options as common
 from refactx.cli.help import GroupedCommand, ModelName
 from refactx.cli.translate import Models, TranslatorOptions, open_translator
 from refactx.errors import InputError, TokenizerMismatchError
+from refactx.fact import counted
 from refactx.lazy import require
 from refactx.postgres.entry import limits_of_environment
 from refactx.server import ServingOptions
@@ -24,14 +25,17 @@ if TYPE_CHECKING:
     from refactx.ask.chat_server import ChatServer
     from refactx.engines.engine import LanguageModel
     from refactx.index.index import Index
+    from refactx.ingest import FactWriter
     from refactx.models.options import EngineOptions
+    from refactx.postgres.database import Database
     from refactx.server import DatabaseChecks, TextService
     from refactx.server.http import RequestSlots
     from refactx.server.uploads import Uploads
     from refactx.sparql.packs.pack import Pack
     from refactx.sparql.packs.translator import Translator
+    from refactx.walks import TreeFacts
 
-ACCESS = ("host", "port", "api_key_file", "auth", "allow_host", "allow_origin", "root_path")
+ACCESS = ("host", "port", "api_key_file", "writable", "write_key", "auth", "allow_host", "allow_origin", "root_path")
 
 OUTAGE_SECONDS = 10.0
 """How long texts wait for a database that went away: people wait for them."""
@@ -109,6 +113,8 @@ def translator_of(
 @click.option(
     "--api-key-file", type=click.Path(path_type=Path), metavar="FILE", help="Keys that are accepted, one a line."
 )
+@click.option("--writable", metavar="NAME", help="Let clients write facts to this index, with a key.")
+@click.option("--write-key", type=click.Path(path_type=Path), metavar="FILE", help="Keys of those clients, one a line.")
 @click.option("--auth/--no-auth", default=True, help="--no-auth: serve other machines without keys.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="Answer under NAME too, such as a proxy's.")
 @click.option("--allow-origin", multiple=True, metavar="ORIGIN", help="Let pages of a site ask (CORS); *: of any.")
@@ -131,6 +137,8 @@ def serve(
     host: str,
     port: int,
     api_key_file: Path | None,
+    writable: str | None,
+    write_key: Path | None,
     auth: bool,
     allow_host: tuple[str, ...],
     allow_origin: tuple[str, ...],
@@ -152,7 +160,7 @@ def serve(
     from refactx.server.http import RequestSlots
     from refactx.server.service import writes_together
 
-    keys = () if api_key_file is None else read_keys(api_key_file)
+    keys, write_keys = _keys(api_key_file, write_key, writable, indexes)
     is_own = is_loopback(host)
     if not (is_own or keys) and auth:
         raise InputError(
@@ -163,6 +171,7 @@ def serve(
     options = ServingOptions(
         name=names[0],
         keys=keys,
+        write_keys=write_keys,
         hosts=names_of(host, allow_host) if allow_host or (is_own and auth and not keys) else None,
         origins=origins_of(allow_origin),
         root=root_of(root_path),
@@ -191,6 +200,7 @@ def serve(
             stack=stack,
             slots=RequestSlots(options.max_running if together else 1, options.max_waiting),
             names_index=len(pairs) > 1 or options.max_upload > 0,
+            writable=writable,
         )
         _, loaded, index = pairs[0]
         translating = TranslatorOptions(model=models[0], index=index, db=db, agent=True, run_on=run_on)
@@ -200,9 +210,25 @@ def serve(
         address = listening.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         url, served = f"http://{shown}:{address[1]}", ", ".join(one.options.name for one in services)
-        verb = "is" if len(services) == 1 else "are"
-        said = f"{served} {verb} served at {url} (clients: {url}/v1)"
+        said = f"{served} {'is' if len(services) == 1 else 'are'} served at {url} (clients: {url}/v1)"
         run(services, listening, lambda: click.echo(said), uploads)
+
+
+def _keys(
+    api_key_file: Path | None, write_key: Path | None, writable: str | None, indexes: Sequence[str]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the keys that may read, and those that may write too. Raises InputError if these are not apart, or if the index
+    that is written is none of those that are served."""
+    if (writable is None) != (write_key is None):
+        raise InputError(
+            "--writable and --write-key belong together: give the index, and the file of keys to write with"
+        )
+    if writable is not None and writable not in (name.strip() for one in indexes for name in one.split(",")):
+        raise InputError(f"--writable {writable} is none of the indexes that are served: give it with --index too")
+    keys, write_keys = (() if file is None else read_keys(file) for file in (api_key_file, write_key))
+    if both := set(keys) & set(write_keys):
+        raise InputError(f"{counted(len(both), 'key')} of --write-key may read alone by --api-key-file: give others")
+    return keys, write_keys
 
 
 def model_names(models: Sequence[str], name: str | None, adapter: str | None) -> list[str]:
@@ -279,7 +305,7 @@ class ServiceOpener:
 
     `prompt`, `weights`, `ranker`: as the options; the prompt is by default `taught`, that of the model; `stack`: closes what
     they use; `slots`: their limits;
-    `names_index`: whether their names have that of the index.
+    `names_index`: whether their names have that of the index; `writable`: the index to which clients write facts.
     """
 
     options: ServingOptions
@@ -291,6 +317,7 @@ class ServiceOpener:
     stack: ExitStack
     slots: "RequestSlots"
     names_index: bool
+    writable: str | None = None
 
     def services(
         self, pairs: Sequence[Pair], opened: Mapping[str, "Index"], translator: "Translator | None" = None
@@ -318,8 +345,22 @@ class ServiceOpener:
                 translator=None if found else translator,
                 slots=self.slots,
             )
+            if self.writable in index.part_names:
+                service.writer = self._writer(index, service.facts)
             found.append(service)
         return found
+
+    def _writer(self, index: "Index", facts: "TreeFacts | None") -> "FactWriter":
+        from refactx.build import work_dir_of
+        from refactx.ingest import FactWriter
+
+        return FactWriter(index, self._writing, self.writable or "", work_dir_of(None), facts)
+
+    @cached_property
+    def _writing(self) -> "Database":
+        from refactx.index.open import database
+
+        return self.stack.enter_context(database(self.db))
 
     @cached_property
     def _checks(self) -> "DatabaseChecks":

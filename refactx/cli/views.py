@@ -181,14 +181,14 @@ def _rows(facts: Sequence[LinkedFact], shortens: bool) -> Iterator[FactPart]:
         yield _row(0, subject, shortens, style=SUBJECT)
         for (predicate, inverse), values in properties.items():
             yield _row(1, predicate, shortens, note=" (inverse)" if inverse else "")
-            for value, qualifiers in values:
-                yield _row(2, value, shortens)
+            for value, qualifiers, indexes in values:
+                yield _row(2, value, shortens, note=f" [{', '.join(indexes)}]" if indexes else "")
                 for name, said in qualifiers:
                     yield _row(3, said, shortens, of=f"{name.label}: ")
 
 
-Stated = tuple[Link | str, tuple[tuple[Link, Link | str], ...]]
-"""A value with its qualifiers."""
+Stated = tuple[Link | str, tuple[tuple[Link, Link | str], ...], tuple[str, ...]]
+"""A value with its qualifiers, and the indexes that have it."""
 
 
 def _grouped(facts: Sequence[LinkedFact]) -> dict[Link, dict[tuple[Link, bool], list[Stated]]]:
@@ -196,8 +196,8 @@ def _grouped(facts: Sequence[LinkedFact]) -> dict[Link, dict[tuple[Link, bool], 
     grouped: dict[Link, dict[tuple[Link, bool], list[Stated]]] = {}
     for fact in facts:
         values = grouped.setdefault(fact.subject, {}).setdefault((fact.predicate, fact.inverse), [])
-        if (fact.object, fact.qualifiers) not in values:
-            values.append((fact.object, fact.qualifiers))
+        if (stated := (fact.object, fact.qualifiers, fact.indexes)) not in values:
+            values.append(stated)
     return grouped
 
 

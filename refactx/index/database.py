@@ -45,7 +45,7 @@ class DatabaseSource:
     ) -> None:
         self.database, self.entry, self._on_close = database, entry, on_close
         self._seen: IndexState | None = None
-        self._changes = len(entry.report.get("changes", ()))
+        self._changes = len(entry.report.get("changes", ())) + entry.report.get("remembered", 0)
         self._name_tables: dict[int, datetime] = {}
 
     def snapshot(self, cache_bytes: int, before: Sequence[Segment] = ()) -> Snapshot:

@@ -339,6 +339,27 @@ class Index:
         tokens = self.tokenizer.encode_after(self.trigger, written)
         return self.children(tokens).terminal > 0
 
+    def count(self, prefix: str) -> int:
+        """Return how many facts begin with a text, such as `<Danny Boyle> <director of> <`. Raises as `children` does."""
+        found = _matching(self, self.tokenizer.token_bytes, normalise_prefix(prefix).encode())
+        return sum(leaves for _, _, leaves in found)
+
+    is_joined = False
+    """Whether several indexes are read as one (`refactx.index.joined`)."""
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """The names of the indexes that are read: one, or several as one."""
+        return (self.name,)
+
+    def origins(self, fact: str) -> list[str]:
+        """Return the names of the indexes that have a fact: of several that are read as one, those that have it."""
+        return [self.name] if fact in self else []
+
+    def text_in(self, index: str, fact: str) -> str:
+        """Return the text of a fact with the names that one of several indexes, which are read as one, has for its parts."""
+        return fact
+
     def complete(self, prefix: str, limit: int = 20) -> list[tuple[str, int]]:
         """Return how facts continue after a text such as `<Danny Boyle> <`, those with most facts first.
 
@@ -469,6 +490,38 @@ class Index:
         numbers = inverse_numbers(ids, self.entry.report.get("inverse_properties")) if inverse else numbers_of(ids)
         return {numbers[number]: name for number, name in self._find(find_numbers, set(numbers)).items()}
 
+    def names_of_numbers(self, numbers: Iterable[int]) -> dict[int, str]:
+        """Return the names of items and properties by their numbers (`refactx.entity_ids`), negative for the predicate that
+        reads a property backwards, without those that have none."""
+        return self._find(find_numbers, set(numbers))
+
+    def inverses_of(self, predicates: Iterable[str]) -> dict[str, list[str]]:
+        """Return the predicates of the inverse facts of claims with some predicates, without those that have none.
+
+        index.inverses_of(["director"])  # {"director": ["director of"]}
+        """
+        named = {name: one for name, one in self.ids_of(predicates).items() if one.object_kind != "inverse"}
+        called = self.names_of({one.id for one in named.values() if one.is_property}, inverse=True)
+        found = {name: [called[one.id]] for name, one in named.items() if one.id in called}
+        ready = ready_inverses(self.entry.report)
+        return found | {name: [ready[name]] for name in predicates if ready.get(name)}
+
+    def claims_of(self, predicates: Iterable[str]) -> dict[str, list[str]]:
+        """Return the predicates of the claims that facts with some predicates may be the inverse ones of.
+
+        index.claims_of(["director of", "child"])  # {"director of": ["director"], "child": ["father", "mother"]}
+        """
+        found: dict[str, list[str]] = {}
+        ready, pairs = ready_inverses(self.entry.report), self.entry.report.get("inverse_properties") or {}
+        for name, one in self.ids_of(predicates).items():
+            ids = [one.id] if one.object_kind == "inverse" else [id_ for id_, other in pairs.items() if other == one.id]
+            if names := list(self.names_of(ids).values()):
+                found[name] = names
+        for name in predicates:
+            if names := [claim for claim, inverse in ready.items() if inverse == name]:
+                found[name] = names
+        return found
+
     def ids_of_numbers(self, numbers: Iterable[int]) -> dict[int, str]:
         """Return the ids of items and properties by their numbers (`refactx.entity_ids`), without those of ids that are
         none of Wikidata's and that the index does not name."""
@@ -546,6 +599,10 @@ class Index:
         """Return the keys and blocks of one name table by key; with `first` b"" also those of names by id."""
         return self._source.name_rows(table, first)
 
+    def read_blocks(self, table: int, keys: list[bytes], first: bytes) -> Mapping[bytes, bytes]:
+        """Return the blocks of one name table in which the entries of keys would be (`refactx.index.names.ReadBlocks`)."""
+        return self._source.read_names(lambda read: read(table, keys, first))
+
     def faults(self) -> Iterable[str]:
         """Check how the index is stored, apart from its rows, and yield what is wrong: checksums in a file."""
         return self._source.faults()
@@ -576,6 +633,13 @@ class Index:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def ready_inverses(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return the predicates of ready-made facts, each with that of its inverse facts, by the account of an index: those that
+    the ingest was given, and those by its rules ("" for none)."""
+    given = (report.get("selection") or {}).get("inverse_names") or {}
+    return {**given, **(report.get("ready_inverses") or {})}
 
 
 def index_document(entry: CatalogueEntry) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +75,8 @@ def open_index(
         with refactx.open_index("wikidata.refactx") as index:
             index.complete("<Danny Boyle> <")
 
+    Names with commas between them are several indexes, which are read as one (`refactx.index.joined`).
+
     Raises IndexNotFoundError if no ready index has that name, DatabaseError if the database cannot be reached;
     InputError if the file cannot be read, is damaged or too old to be read in place.
     """
@@ -84,6 +86,8 @@ def open_index(
         raise InputError(f"cache_bytes is {cache_bytes!r}: give a number of bytes")
     if not isinstance(limits, Limits | None):
         raise InputError(f"limits is {limits!r}: give a refactx.Limits, or leave it out")
+    if isinstance(name, str) and "," in name and not Path(name).is_file():
+        return _open_joined(name, db, cache_bytes, limits)
     if isinstance(name, Path) or is_file_name(name):
         if db is not None:
             raise InputError(
@@ -100,3 +104,20 @@ def open_index(
         opened.close()
         close()
         raise
+
+
+def _open_joined(names: str, db: str | None, cache_bytes: int, limits: Limits | None) -> Index:
+    """Open several indexes as one."""
+    from refactx.index.joined import JoinedIndex  # which one index does not need
+
+    given = [name.strip() for name in names.split(",")]
+    if len(set(given)) < len(given) or not all(given):
+        raise InputError(f"{names!r} does not name several indexes: give the name of each once, as wikidata,mine")
+    with ExitStack() as opened:
+        parts = []
+        for name in given:
+            own = None if is_file_name(name) else db
+            parts.append(opened.enter_context(open_index(name, own, cache_bytes // len(given), limits)))
+        joined = JoinedIndex(parts, cache_bytes=cache_bytes)
+        opened.pop_all()
+        return joined

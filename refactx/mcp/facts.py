@@ -1,4 +1,4 @@
-"""The server of an index's facts, whose tools read alone."""
+"""The server of an index's facts. Its tools only read, unless it has what writes facts."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
@@ -16,6 +16,7 @@ from refactx.documents import (
     Classes,
     Completion,
     CompletionList,
+    FactChangeDocument,
     FactCheck,
     FoundEntities,
     FoundEntity,
@@ -23,6 +24,7 @@ from refactx.documents import (
     SubjectFacts,
     WalkAnswer,
     answer_for_assistants,
+    fact_change_document,
     named,
     resolved_name,
     stated_fact,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
     from refactx.ask.asker import Asker
     from refactx.ask.checked import CheckedAsker
+    from refactx.ingest import FactChange, FactWriter
     from refactx.sparql.engines import Result
     from refactx.sparql.placeholders.entry import Memory
 
@@ -167,15 +170,18 @@ def fact_server(
     look_up: LookUp | None = None,
     run_query: LookUp | None = None,
     ask: Ask | None = None,
+    writer: "FactWriter | None" = None,
+    may_write: Callable[[], bool] = lambda: True,
 ) -> "MCPServer":
-    """Return a server with the tools `find`, `complete`, `facts`, `check_fact`, `query`, `sparql` and `classes`, and `ask`
-    if there is what answers.
+    """Return a server with the tools `find`, `complete`, `facts`, `check_fact`, `query`, `sparql` and `classes`; `ask`, if
+    there is what answers; `add_fact`, `correct_fact` and `forget_fact`, if there is a `writer`.
 
         with refactx.open_index("demo") as index:
             fact_server(index).run()  # over stdio
 
     `facts`: those of the index; `look_up`: by default calls functions in threads, `run_query` those that run SPARQL; `ask`:
-    `asks_alone` makes one of an asker. Raises InputError if the package mcp is not installed.
+    `asks_alone` makes one of an asker; `may_write`: whether the present request may change facts. Raises InputError if the
+    package mcp is not installed.
     """
     require("mcp", "mcp")
     from refactx.mcp.serving import ToolServer
@@ -189,6 +195,9 @@ def fact_server(
     served: list[Callable[..., Any]] = [tools.find, tools.complete, tools.facts, tools.check_fact]
     served += [tools.query, tools.sparql, tools.classes]
     served += [] if ask is None else [tools.ask]
+    if writer is not None:
+        writing = WritingTools(writer, run_query or in_thread, may_write)
+        served += [writing.add_fact, writing.correct_fact, writing.forget_fact]
     return ToolServer(f"refactx-{index.name}", about, served)
 
 
@@ -300,6 +309,34 @@ class FactTools:
     async def _read(self, read: Callable[[], Value], call: LookUp | None = None) -> Value:
         found: Value = await (call or self._look_up)(read)
         return found
+
+
+class WritingTools:
+    """The tools that change facts; their docstrings are what assistants read. They raise RefactxError."""
+
+    def __init__(self, writer: "FactWriter", call: LookUp, may_write: Callable[[], bool]) -> None:
+        self._writer, self._call, self._may_write = writer, call, may_write
+
+    async def add_fact(self, fact: str, new: list[str] | None = None, also: bool = False) -> FactChangeDocument:
+        """Remember a fact, given as `<subject> <predicate> <object>`, with names as `find` has them.
+
+        `new`: names in it that are not known yet, and are to be made. If the fact contradicts another one, that is in
+        `contradicts` and nothing is written: use `correct_fact`, or `also` to keep both.
+        """
+        return await self._written(lambda: self._writer.remember(_short(fact), new=new or (), also=also))
+
+    async def correct_fact(self, old: str, fact: str, new: list[str] | None = None) -> FactChangeDocument:
+        """Put a fact in the place of another one, both given as `<subject> <predicate> <object>`; `new`: as of `add_fact`."""
+        return await self._written(lambda: self._writer.correct(_short(old), _short(fact), new=new or ()))
+
+    async def forget_fact(self, fact: str) -> FactChangeDocument:
+        """Forget a fact, given as `<subject> <predicate> <object>`, with its inverse fact."""
+        return await self._written(lambda: self._writer.forget(_short(fact)))
+
+    async def _written(self, write: Callable[[], "FactChange"]) -> FactChangeDocument:
+        if not self._may_write():
+            raise InputError("the key of this request may only read: send one with which facts may be written")
+        return fact_change_document(await self._call(write))
 
 
 def asks_alone(asker: "Asker | CheckedAsker") -> Ask:

@@ -125,6 +125,15 @@ def note_change(
         raise AssertionError("an index was dropped while its lock was held")
 
 
+def count_change(connection: Connection, entry: CatalogueEntry) -> None:
+    """Count the change of a single fact, which has no account of its own: there may be a million."""
+    connection.execute(
+        "UPDATE refactx.indexes SET report = report || jsonb_build_object('remembered', "
+        "coalesce((report ->> 'remembered')::bigint, 0) + 1) WHERE id = %s",
+        [entry.id],
+    )
+
+
 def add_to_report(connection: Connection, entry: CatalogueEntry, key: str, added: Mapping[str, Any]) -> None:
     """Add entries to the object `report[key]` in the account of an index. Make the object if it is missing."""
     connection.execute(
@@ -277,13 +286,17 @@ class UnfinishedIndex:
 
 
 def check_name(name: str) -> None:
-    """Raise InputError unless a name is printable, has no space at its ends, and does not look like that of a file, or of
-    the folder of temporary files."""
+    """Raise InputError unless a name is printable, has no comma and no space at its ends, and does not look like that of a
+    file, or of the folder of temporary files."""
     if name.endswith(INDEX_FILE) or name.startswith(("/", "./", "../")):
         raise InputError(f"{name!r} is the path of an index file, not a name for an index: give another --index")
     if not name or name != name.strip() or not name.isprintable():
         raise InputError(
             f"{name!r} is not a valid name for an index: give --index printable text without spaces at its ends"
+        )
+    if "," in name:
+        raise InputError(
+            f"{name!r} stands for several indexes, which are read as one: give --index a name without commas"
         )
     if folded(name) == WORK:
         raise InputError(

@@ -41,6 +41,7 @@ from refactx.server.routes import (
     sparql_router,
     state_router,
     translate_router,
+    writing_router,
 )
 from refactx.server.service import TextService
 from refactx.server.uploads import Uploads, uploads_router
@@ -72,6 +73,7 @@ def create_app(
     gate = Gate(
         chooser.app,
         keys=options.keys,
+        write_keys=options.write_keys,
         hosts=options.hosts,
         root=options.root,
         max_bytes={"": options.max_bytes} | ({} if uploads is None else {"/v1/indexes": uploads.most}),
@@ -163,7 +165,7 @@ class Chooser:
         )
         for router in (
             chat_router, completions_router, responses_router, facts_router, query_router, sparql_router,
-            feedback_router, translate_router,
+            feedback_router, translate_router, writing_router,
         ):  # fmt: skip
             app.include_router(router(service))
         app.include_router(

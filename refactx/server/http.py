@@ -14,6 +14,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from hashlib import sha256
 from typing import Any, TextIO, cast
 
@@ -26,6 +27,7 @@ from refactx.decoding.markers import TEXT
 from refactx.errors import (
     DatabaseError,
     IndexChangedError,
+    IndexExistsError,
     IndexNotFoundError,
     InputError,
     ModelServerError,
@@ -60,6 +62,7 @@ HEADERS = {
 _UNSAID = frozenset({"/mcp"})
 """Routes that do not say that they have answered."""
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]@/\s]*))(?::\d*)?")
+_MAY_WRITE = ContextVar("may_write", default=False)
 _METHODS = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"})
 
 
@@ -122,7 +125,7 @@ def api_error(error: BaseException) -> ApiError:
     message = str(error)
     if isinstance(error, InputError):
         return bad_request(error.for_clients)
-    if isinstance(error, DatabaseError | IndexNotFoundError | IndexChangedError):
+    if isinstance(error, DatabaseError | IndexExistsError | IndexNotFoundError | IndexChangedError):
         return away(text_for_clients(error), message)
     if isinstance(error, ModelServerError):
         headers = {"Retry-After": str(RETRY_SECONDS)} if error.status in (429, 503) else {}
@@ -324,16 +327,22 @@ class RequestSlot:
             slots.leave(self._turn, None if self._started is None else time.monotonic() - self._started)
 
 
+def may_write() -> bool:
+    """Return whether the request that is being answered has a key with which an index may be changed."""
+    return _MAY_WRITE.get()
+
+
 class Gate:
-    """The checks before an application. `root`: a path before those of its routes, which proxies may pass on or leave out;
-    `max_bytes`: of a body, by the path ("": of any other one); `drains`: whether the server is about to stop; `count`:
-    counts requests."""
+    """The checks before an application. `write_keys`: those of requests that may change an index; `root`: a path before
+    those of its routes, which proxies may pass on or leave out; `max_bytes`: of a body, by the path ("": of any other one);
+    `drains`: whether the server is about to stop; `count`: counts requests."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
         keys: Sequence[str],
+        write_keys: Sequence[str] = (),
         hosts: Sequence[str] | None,
         root: str,
         max_bytes: Mapping[str, int],
@@ -342,6 +351,7 @@ class Gate:
         count: Callable[[str, str, int], None],
     ) -> None:
         self._app, self._max_bytes, self._drains, self._log, self._count = app, max_bytes, drains, log, count
+        self._write_keys = [sha256(key.encode()).digest() for key in write_keys]
         self._keys = [sha256(key.encode()).digest() for key in keys]
         self._hosts, self._root = hosts, root
 
@@ -370,6 +380,7 @@ class Gate:
                     added.setdefault(name, value)
             await send(message)
 
+        may_write = _MAY_WRITE.set(self._knows(headers, self._write_keys))
         try:
             refused = self._refusal(scope, headers)
             if refused is None:
@@ -382,6 +393,7 @@ class Gate:
             if status == GONE:
                 raise
         finally:
+            _MAY_WRITE.reset(may_write)
             status = state["log"].pop("status", status)
             method = scope["method"] if scope["method"] in _METHODS else "other"
             # By the path of the route that answered: what clients write would be too many names.
@@ -402,7 +414,7 @@ class Gate:
             starts = f", or start it with --allow-host {host[:200] or 'NAME'}, or with --no-auth"
             return ApiError(403, said, code="host", reason=said + starts)
         path: str = scope["path"]
-        if self._keys and _KEYED.match(path) and not self._knows(headers):
+        if self._keys and _KEYED.match(path) and not self._knows(headers, [*self._keys, *self._write_keys]):
             return ApiError(
                 401,
                 "the API key is missing or not known: send one of the server's as `Authorization: Bearer KEY`",
@@ -420,12 +432,13 @@ class Gate:
         """Return the most bytes of a body."""
         return self._max_bytes.get(scope["path"], self._max_bytes[""])
 
-    def _knows(self, headers: Headers) -> bool:
-        """Return whether a header has a key of ours, in a time that does not depend on which."""
+    @staticmethod
+    def _knows(headers: Headers, keys: Sequence[bytes]) -> bool:
+        """Return whether a header has one of some keys (their digests), in a time that does not depend on which."""
         scheme, _, key = headers.get("authorization", "").partition(" ")
         given = headers.get("api-key", ""), key if scheme.lower() == "bearer" else ""
         digests = [sha256(one.strip().encode("latin-1")).digest() for one in given]  # as they were sent
-        found = [hmac.compare_digest(digest, known) for digest in digests for known in self._keys]
+        found = [hmac.compare_digest(digest, known) for digest in digests for known in keys]
         return any(found)
 
     def _bounded(self, receive: Receive, most: int) -> Receive:

@@ -36,6 +36,7 @@ from refactx.documents import (
     answer_for_assistants,
     browsed_document,
     checked_text,
+    fact_change_document,
     reply_document,
     sparql_document,
     step_json,
@@ -45,7 +46,7 @@ from refactx.documents import (
 from refactx.errors import RefactxError
 from refactx.index.index import Index
 from refactx.mcp import fact_server, http_app, sparql_result
-from refactx.server.http import QUOTES, ApiError, RequestSlot, api_error, bad_request
+from refactx.server.http import QUOTES, ApiError, RequestSlot, api_error, bad_request, may_write
 from refactx.server.metrics import CONTENT_TYPE, JoinedMetrics
 from refactx.server.service import GenerationOrder, TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonReply, JsonRoute, gone, last_of, note, sse, streamed
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
     from starlette.routing import BaseRoute
 
+    from refactx.ingest import FactChange, FactWriter
     from refactx.sparql.packs.translator import Event, Translator
 
 
@@ -122,6 +124,59 @@ def _opened(service: TextService) -> tuple[Index, TreeFacts]:
     if service.facts is None or not isinstance(service.index, Index):
         raise ApiError(404, "the facts of this server cannot be looked up: they are in no database")
     return service.index, service.facts
+
+
+class NewFact(BaseModel):
+    """A fact to be added. `new`: names in it that the index does not have yet; `also`: beside another value."""
+
+    fact: str = Field(min_length=1, max_length=LONGEST)
+    new: list[str] = Field(default=[], max_length=3)
+    also: bool = False
+
+
+class CorrectedFact(BaseModel):
+    """A `fact` in the place of the fact `old`; `new`: as of one to be added."""
+
+    old: str = Field(min_length=1, max_length=LONGEST)
+    fact: str = Field(min_length=1, max_length=LONGEST)
+    new: list[str] = Field(default=[], max_length=3)
+
+
+class ForgottenFact(BaseModel):
+    """A fact to be taken away."""
+
+    fact: str = Field(min_length=1, max_length=LONGEST)
+
+
+def writing_router(service: TextService) -> APIRouter:
+    """Return the routes that write single facts, for requests with a key of `ServingOptions.write_keys`."""
+    router = APIRouter(route_class=JsonRoute)
+
+    async def written(write: "Callable[[FactWriter], FactChange]") -> Response:
+        if service.writer is None:
+            raise ApiError(404, "this server writes no facts")
+        if not may_write():
+            raise ApiError(403, "the key of this request may only read: send one with which facts may be written")
+        service.availability.check()
+        done: FactChange = await service.run_query(write, service.writer)
+        return JsonReply(to_json(fact_change_document(done)), 409 if done.contradicts else 200)
+
+    @router.post("/v1/facts", response_class=JsonReply)
+    async def add_fact(given: NewFact) -> Response:
+        """Add a fact. If it contradicts another one, nothing is written, and the status is 409."""
+        return await written(lambda writer: writer.remember(given.fact, new=given.new, also=given.also))
+
+    @router.post("/v1/facts/correct", response_class=JsonReply)
+    async def correct_fact(given: CorrectedFact) -> Response:
+        """Put a fact in the place of another one."""
+        return await written(lambda writer: writer.correct(given.old, given.fact, new=given.new))
+
+    @router.post("/v1/facts/forget", response_class=JsonReply)
+    async def forget_fact(given: ForgottenFact) -> Response:
+        """Take a fact away, with its inverse fact."""
+        return await written(lambda writer: writer.forget(given.fact))
+
+    return router
 
 
 class SparqlRequest(BaseModel):
@@ -403,7 +458,15 @@ def assistants_app(
     if not isinstance(service.index, Index) or service.facts is None:
         return [], None
     look_up, run_query = _safely(service, service.look_up), _safely(service, service.run_query)
-    tools = fact_server(service.index, facts=service.facts, look_up=look_up, run_query=run_query, ask=_asks(service))
+    tools = fact_server(
+        service.index,
+        facts=service.facts,
+        look_up=look_up,
+        run_query=run_query,
+        ask=_asks(service),
+        writer=service.writer,
+        may_write=may_write,
+    )
     options = service.options
     app = http_app(tools, hosts=options.hosts, origins=options.origins, max_bytes=options.max_bytes)
 

@@ -52,6 +52,7 @@ from refactx.server.tools import ToolOrder, Tools
 from refactx.walks import TreeFacts
 
 if TYPE_CHECKING:
+    from refactx.ingest import FactWriter
     from refactx.postgres.database import Database
     from refactx.sparql.packs.translator import Translator
 
@@ -149,17 +150,18 @@ class DatabaseChecks:
         self._db, self._opened = db, cast("tuple[Database, Callable[[], object]] | None", None)
 
     def of(self, index: str) -> Callable[[], object] | None:
-        """Return what asks the database whether it has an index; None if the index is a file.
+        """Return what asks the database whether it has an index, or several; None if all are files.
 
         Raises DatabaseError if it cannot be reached now.
         """
-        if is_file_name(index):
+        names = [name.strip() for name in index.split(",") if not is_file_name(name.strip())]
+        if not names:
             return None
         from refactx.postgres.catalogue import find_index  # psycopg, which a file does not need
 
         self._opened = self._opened or connect(self._db, LIMITS)
         database, _ = self._opened
-        return lambda: find_index(database, index)
+        return lambda: [find_index(database, name) for name in names]
 
     def close(self) -> None:
         if self._opened is not None:
@@ -303,6 +305,8 @@ class TextService:
         self.is_warm, self.translator = False, translator
         self.facts = TreeFacts(index) if isinstance(index, Index) else None
         """The facts as queries need them; None if they are in no database."""
+        self.writer: FactWriter | None = None
+        """What writes single facts; None: nobody may."""
         if isinstance(index, Index):
             self.availability.follow(index, options.refresh)
         self._writers = ThreadPoolExecutor(options.max_running, thread_name_prefix="refactx-text")

@@ -44,14 +44,14 @@ VARIANTS = ("", "answer", "free")
 class ServingOptions:
     """How a server answers.
 
-    `name`: the name of its model; `short`: a name of several models, of which the first is meant. `keys`: the API keys that
-    it accepts, none: everybody may ask; `hosts`: the names under which browsers may reach it, None: any; `origins`: the
-    sites whose pages may ask it, `*`: any. `root`: the path of its addresses behind a proxy, such as `/kb`. `grace`: for how
-    many seconds running texts may continue after SIGTERM; `keep_alive`: after how many seconds of silence a stream has a
-    comment; `refresh`: after how many it shows what was appended to the index and forgotten. `think`: as in
-    `refactx.Generation`, for requests that do not say. `logs_text`: whether logs have questions and answers. `feedback`: the
-    file of what people say of answers, None: they are not asked. `max_upload`: bytes of a file that becomes an index, 0:
-    none does.
+    `name`: the name of its model; `short`: a name of several models, of which the first is meant. `keys`: the API keys
+    that it accepts, none: everybody may ask; `write_keys`: those with which facts are written too; `hosts`: the names
+    under which browsers may reach it, None: any; `origins`: the sites whose pages may ask it, `*`: any. `root`: the
+    path of its addresses behind a proxy, such as `/kb`. `grace`: for how many seconds running texts may continue after
+    SIGTERM; `keep_alive`: after how many seconds of silence a stream has a comment; `refresh`: after how many it shows
+    what was appended to the index and forgotten. `think`: as in `refactx.Generation`, for requests that do not say.
+    `logs_text`: whether logs have questions and answers. `feedback`: the file of what people say of answers, None: they
+    are not asked. `max_upload`: bytes of a file that becomes an index, 0: none does.
 
     Raises InputError for values out of range.
     """
@@ -59,6 +59,7 @@ class ServingOptions:
     name: str
     short: str = ""
     keys: tuple[str, ...] = ()
+    write_keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] | None = None
     origins: tuple[str, ...] = ()
     root: str = ""

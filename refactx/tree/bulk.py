@@ -41,6 +41,10 @@ CELLS = 1 << 20
 AHEAD = 256
 """Rows that are read in one round trip and searched together: some 8 MB."""
 
+FEW = 1024
+"""Up to this many facts are walked to, through the cache: 8 µs for each if they are in it, 430 µs if not. More are
+searched in their rows, which are read each time: 60 µs for each of 5,000."""
+
 _ROWS = 8192
 
 
@@ -470,6 +474,31 @@ def read_ahead(tree: StoredTree, prefixes: Iterable[Path]) -> None:
         waiting = [prefix for some in needed.values() for prefix in some]
         if not waiting:
             return
+
+
+def joined(facts: Sequence[Path]) -> tuple[Tokens, Offsets]:
+    """Return the tokens of sequences one after another, int32, and where each begins, int64[n + 1].
+
+    >>> joined([(7,), (0, 8)])
+    (array([7, 0, 8], dtype=int32), array([0, 1, 3]))
+    """
+    offsets = offsets_of(np.array([len(fact) for fact in facts], np.int64))
+    return np.fromiter((token for fact in facts for token in fact), np.int32, int(offsets[-1])), offsets
+
+
+def facts_exist(segments: Sequence[tuple[int, StoredTree]], facts: Sequence[Path]) -> list[bool]:
+    """Return which sequences of token ids are facts, with few round trips. Raises as `StoredTree.children` does."""
+    wanted = sorted(set(facts))
+    sums = np.zeros(len(wanted), np.int64)
+    tokens, offsets = joined(wanted)
+    for sign, tree in segments:
+        if len(wanted) > FEW:
+            sums += sign * contained(tree, tokens, offsets)
+        elif wanted:
+            read_ahead(tree, wanted)
+            sums += [sign * tree.children(fact).terminal for fact in wanted]
+    existing = {fact for fact, total in zip(wanted, sums.tolist(), strict=True) if total > 0}
+    return [fact in existing for fact in facts]
 
 
 def surviving(segments: Sequence[tuple[int, StoredTree]]) -> Iterator[EntryMatrix]:

@@ -85,6 +85,7 @@ def answer_query(
             value_of(name, object_),
             name in predicates and predicates[name].inverse,
             tuple((property_of(qualifier), value_of(qualifier, value)) for qualifier, value in qualifiers),
+            tuple(facts.origins(subject, name, object_)),
         )
         for (subject, name, object_), qualifiers in stated
     ]

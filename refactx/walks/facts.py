@@ -22,16 +22,12 @@ from refactx.decoding.names import Units
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, Link, Qualifiers, qualifiers_of, split_fact, unit, verbalise
 from refactx.index.index import Index, completions, token_sequences
 from refactx.linking.linker import Linker
-from refactx.tree.bulk import contained, read_ahead, surviving
-from refactx.tree.codes import offsets_of
+from refactx.tree.bulk import facts_exist, read_ahead, surviving
 from refactx.tree.stored import StoredTree
 from refactx.tree.tree import Path
 from refactx.walks.language import Predicate, ValueKind
 
 Segments = Sequence[tuple[int, StoredTree]]
-FEW = 1024
-"""Up to this many facts are walked to, through the cache: 8 µs for each if they are in it, 430 µs if not. More are
-searched in their rows, which are read each time: 60 µs for each of 5,000."""
 ENTRIES_AT_ONCE = 8192
 """Facts that are decoded one by one between two checks whether to continue."""
 AT_ONCE = 256
@@ -76,22 +72,6 @@ def _signed_parts(
             continue
         tokens, counts = below.tokens.tolist(), below.leaves.tolist()
         waiting += [((*path, token), count) for token, count in zip(tokens[::-1], counts[::-1], strict=True)]
-
-
-def facts_exist(segments: Segments, facts: Sequence[Path]) -> list[bool]:
-    """Return which sequences of token ids are facts, with few round trips. Raises as `StoredTree.children` does."""
-    wanted = sorted(set(facts))
-    sums = np.zeros(len(wanted), np.int64)
-    offsets = offsets_of(np.array([len(fact) for fact in wanted], np.int64))
-    tokens = np.fromiter((token for fact in wanted for token in fact), np.int32, int(offsets[-1]))
-    for sign, tree in segments:
-        if len(wanted) > FEW:
-            sums += sign * contained(tree, tokens, offsets)
-        elif wanted:
-            read_ahead(tree, wanted)
-            sums += [sign * tree.children(fact).terminal for fact in wanted]
-    existing = {fact for fact, total in zip(wanted, sums.tolist(), strict=True) if total > 0}
-    return [fact in existing for fact in facts]
 
 
 def count_facts(segments: Segments, prefixes: Sequence[Path]) -> list[int]:
@@ -248,6 +228,10 @@ class TreeFacts:
         else:
             sequences = self._units.encode_texts([verbalise(*fact) for fact in facts])
         return self._with_segments(lambda segments: facts_exist(segments, sequences))
+
+    def origins(self, subject: str, predicate: str, object_: str) -> list[str]:
+        """Return the indexes that have a fact, of several that are read as one; empty for a single one."""
+        return self._index.origins(verbalise(subject, predicate, object_)) if self._index.is_joined else []
 
     def count_predicates(self, lasts: Callable[[], bool] = lambda: True) -> dict[str, tuple[int, str]]:
         """Return each predicate with the number of its facts, and the text of one, by reading the whole index.

@@ -588,6 +588,10 @@ class FactSet(Protocol):
         """Return which facts (subject, predicate, object) exist."""
         ...
 
+    def origins(self, subject: str, predicate: str, object_: str) -> Sequence[str]:
+        """Return the indexes that have a fact, of several that are read as one; empty for a single one."""
+        ...
+
     @property
     def size(self) -> int:
         """How many facts a scan reads."""

@@ -117,7 +117,9 @@ def test_statements_are_asked_for_with_their_times(module_url: str, smollm2_fold
         for one in made:
             known = Taught(line=1, question=one.question, answers=one.answers, facts=one.facts, walk=one.walk)
             text = index.tokenizer.decode(teacher.lesson(known).ids)
-            whole = f"Query: {one.walk} .\n" if len(one.facts) > 1 else ""  # a longer list is a query after its first fact
+            whole = (
+                f"Query: {one.walk} .\n" if len(one.facts) > 1 else ""
+            )  # a longer list is a query after its first fact
             assert text.rstrip().endswith(f"Fact: {one.facts[0]} .\n{whole}Answer: {'; '.join(one.answers)}")
 
 

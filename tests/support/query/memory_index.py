@@ -33,6 +33,8 @@ class RowsIndex:
     entry: Any = SimpleNamespace(report={})
     property_aliases: Mapping[str, Sequence[str]] = {}
 
+    is_joined = False
+
     def __init__(
         self, segments: Iterable[tuple[int, Graph]], tokenizer: FactTokenizer | None = None, cache_bytes: int = 1 << 20
     ) -> None:

@@ -100,6 +100,9 @@ class SetFacts:
     def statements(self, subjects: Sequence[str], predicate: str) -> Iterator[tuple[str, str, Qualifiers]]:
         yield from ((subject, value, ()) for subject, value in self.objects(subjects, predicate))
 
+    def origins(self, subject: str, predicate: str, object_: str) -> list[str]:
+        return []
+
     def hold(self, facts: Sequence[Fact]) -> list[bool]:
         return [fact in self.facts for fact in facts]
 

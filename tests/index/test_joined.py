@@ -1,0 +1,166 @@
+"""Two indexes read as one have what one ingest of both has: the tree, names, links, hubs and walks."""
+
+import random
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from support.ingest.graph_twin import Line, written
+from support.ingest.tiny import ingest_tiny
+from support.tiny_model import tiny_fact_tokenizer
+
+from refactx.errors import IndexNotFoundError, InputError, TokenizerMismatchError
+from refactx.index.index import Index
+from refactx.index.joined import JoinedIndex
+from refactx.index.open import open_index
+from refactx.ingest.source_options import Selection
+from refactx.walks import QueryError, TreeFacts, answer_query, read_line
+
+ITEMS = [f"Q{n}" for n in range(1, 10)]
+NAMED: list[Line] = [
+    *(("label", id_, f"thing {id_[1:]}", "en") for id_ in ITEMS),
+    *(("label", f"P{n}", f"property {n}", "en") for n in range(1, 4)),
+]
+CLAIMS = st.frozensets(
+    st.tuples(st.just("claim"), st.sampled_from(ITEMS), st.sampled_from(["P1", "P2"]), st.sampled_from(ITEMS))
+)
+TIMES = st.frozensets(
+    st.tuples(st.just("claim"), st.sampled_from(ITEMS), st.just("P3"), st.sampled_from(["1990", "2001"]))
+)
+EXAMPLES = count()
+
+
+def made(url: str, folder: Path, name: str, claims: frozenset[Line], **options: int) -> None:
+    path = folder / f"{name}.nt"
+    path.write_text("".join(f"{written(line)}\n" for line in [*NAMED, *sorted(claims)]))
+    ingest_tiny(url, path, name, replace=True, selection=Selection(inverse=True, **options))
+
+
+def state(index: Index) -> list[object]:
+    """What an index shows: its facts with their links, the children of all prefixes, hubs and names."""
+    facts = [fact.text for fact in index.all_facts()]
+    seen: list[object] = [
+        facts,
+        len(index),
+        index.tokens,
+        [replace(one, indexes=()) for one in index.links_of(index.all_facts())],
+    ]
+    names = [line[2] for line in NAMED]
+    seen += [index.hubs(names), index.ids_of(names), index.names_of([line[1] for line in NAMED])]
+    tokens = [tuple(index.tokenizer.encode_after(index.trigger, f" {fact.removesuffix(' .')}")) for fact in facts]
+    for prefix in sorted({one[:depth] for one in tokens for depth in range(len(one) + 1)}):
+        below = index.children(prefix)
+        seen.append((prefix, below.tokens.tolist(), below.leaves.tolist(), below.terminal))
+    return seen
+
+
+def walks(facts: TreeFacts, texts: list[str], number: int) -> list[object]:
+    """Answers of queries that begin with things and predicates of some facts, drawn by chance."""
+    chance, found = random.Random(5), list[object]()
+    parts = [text[1:].removesuffix("> .").split("> <") for text in texts]
+    for _ in range(number if parts else 0):
+        subject, predicate, object_ = chance.choice(parts)
+        _, then, other = chance.choice(parts)
+        line = chance.choice(
+            [
+                f"count <{subject}> <{predicate}>",
+                f"list <{subject}> <{predicate}> <{then}>",
+                f"ask <{subject}> <{predicate}> <{other}>",
+                f"list <{object_}> <{then}> which <{predicate}> <{other}>",
+            ]
+        )
+        try:
+            answer = answer_query(read_line(line), facts)
+        except QueryError as error:
+            found.append((line, str(error)))
+        else:
+            proof = sorted(str(replace(one, indexes=())) for one in answer.facts)
+            rows = sorted(map(str, answer.rows))
+            found.append((line, answer.answer, rows, proof, answer.sparql))
+    return found
+
+
+@settings(max_examples=6, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(left=CLAIMS, right=CLAIMS, times=TIMES, limit=st.sampled_from([1, 3, 100]))
+def test_two_indexes_have_what_one_ingest_of_both_has(
+    left: frozenset[Line], right: frozenset[Line], times: frozenset[Line], limit: int, db_url: str, tmp_path: Path
+) -> None:
+    left |= {("claim", "Q1", "P1", "Q2")}
+    right |= {("claim", "Q2", "P1", "Q3")}
+    folder = tmp_path / str(next(EXAMPLES))
+    folder.mkdir()
+    # What is a hub of both together is one of the larger: an index does not list what its hubs count.
+    hubs = [f"Q{n}" for n in range(1, 10) if sum(one[3] == f"Q{n}" for one in left | right) > limit]
+    left |= {one for one in right if one[3] in hubs} if limit < 100 else set()
+    made(db_url, folder, "left", left | times, inverse_limit=limit)
+    made(db_url, folder, "right", right, inverse_limit=limit)
+    made(db_url, folder, "both", left | right | times, inverse_limit=limit)
+    with (
+        open_index("left,right", db_url) as joined,
+        open_index("right,left", db_url) as turned,
+        open_index("both", db_url) as both,
+    ):
+        expected = state(both)
+        assert state(joined) == expected
+        assert state(turned) == expected
+        texts = [fact.text for fact in both.all_facts()]
+        assert walks(TreeFacts(joined), texts, 40) == walks(TreeFacts(both), texts, 40)
+        with open_index("left", db_url) as one, open_index("right", db_url) as other:
+            for text in texts:
+                assert joined.origins(text) == [index.name for index in (one, other) if text in index]
+
+
+def test_things_are_one_by_their_ids_and_two_by_other_ids(db_url: str, tmp_path: Path) -> None:
+    labels = {
+        "left": {"Q1": "United States", "Q2": "Oslo", "P1": "capital"},
+        "right": {"Q1": "USA", "Q3": "Oslo", "P1": "seat"},
+    }
+    claims = {
+        "left": [("Q2", "P1", "Q1"), ("Q1", "P1", "Q2"), ("Q2", "P1", "Q2")],
+        "right": [("Q1", "P1", "Q3"), ("Q3", "P1", "Q1")],
+    }
+    for name, called in labels.items():
+        lines: list[Line] = [("label", id_, label, "en") for id_, label in called.items()]
+        lines += [("claim", *one) for one in claims[name]]
+        (tmp_path / f"{name}.nt").write_text("".join(f"{written(line)}\n" for line in lines))
+        ingest_tiny(db_url, tmp_path / f"{name}.nt", name)
+    with open_index("right,left", db_url) as index:
+        assert index.name == "right,left" and index.part_names == ("right", "left")
+        own = {"<Oslo> <capital> <United States> .", "<United States> <capital> <Oslo> .", "<Oslo> <capital> <Oslo> ."}
+        other = {"<United States> <capital> <Oslo (right)> .", "<Oslo (right)> <capital> <United States> ."}
+        assert {fact.text for fact in index.all_facts()} == own | other
+        assert {index.links(fact).indexes for fact in index.all_facts() if fact.text in other} == {("right",)}
+        assert {
+            name: one.id for name, one in index.ids_of(["Oslo", "Oslo (right)", "United States", "capital"]).items()
+        } == {
+            "Oslo": "Q2",
+            "Oslo (right)": "Q3",
+            "United States": "Q1",
+            "capital": "P1",
+        }
+        assert index.names_of(["Q1", "Q2", "Q3"]) == {"Q1": "United States", "Q2": "Oslo", "Q3": "Oslo (right)"}
+        linker = TreeFacts(index).linker
+        assert "Oslo (right)" in linker.namesakes("Oslo")
+        assert index.text_in("right", "<Oslo (right)> <capital> <United States> .").strip() == "<Oslo> <seat> <USA>"
+
+
+def test_what_cannot_be_read_as_one_is_said(db_url: str, tmp_path: Path) -> None:
+    for name in ("left", "right"):
+        (tmp_path / f"{name}.txt").write_text("<a> <b> <c> .\n")
+        ingest_tiny(db_url, tmp_path / f"{name}.txt", name, trigger="Fact:" if name == "left" else "Fakt:")
+    with pytest.raises(InputError, match="differ in the trigger"):
+        open_index("left,right", db_url)
+    for names in ("left,", "left,left", ",", "left,,right"):
+        with pytest.raises(InputError, match="does not name several indexes"):
+            open_index(names, db_url)
+    with pytest.raises(IndexNotFoundError, match="there is no index 'wrong'"):
+        open_index("left,wrong", db_url)
+    other = tiny_fact_tokenizer()
+    other.fingerprint_of_facts = "another"
+    with open_index("left", db_url) as left, open_index("left", db_url) as again:
+        again.fingerprint, again.tokenizer = "another", other
+        with pytest.raises(TokenizerMismatchError, match="cannot be read as one"):
+            JoinedIndex([left, again])
