@@ -104,17 +104,17 @@ REASONS = {
 }
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
-    "top modules": 1840,  # qualifiers in the text of a fact; ids in texts; indexes of a fact
+    "top modules": 1850,  # qualifiers in the text of a fact; ids in texts; indexes of a fact
     "tree": 2170,  # which of many sequences are facts, which was in walks
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
     "postgres": 3530,  # whether facts have qualifiers; changes of single facts are counted
-    "index share": 3905,  # qualifiers with their ids; two indexes read as one; predicates of inverse facts
+    "index share": 3910,  # qualifiers with their ids; two indexes read as one; predicates of inverse facts
     "linking": 690,  # a part of a name; names in the other number; notes name other entities of a name; ids; what texts name
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
     "walks": 4850,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
-    "selection": 4425,  # the choice among statements; parts of names, kinds of things, superlatives; what the linker finds
-    "ask": 5830,  # qualifiers of facts; words and answers by language; thoughts, which were in selection; an index has a ranker
+    "selection": 4490,  # sets of a class in a place with a bound; the choice among statements; what the linker finds
+    "ask": 5900,  # questions made of statements; statements are listed and checked; answers by language; thoughts
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks
     "eval": 4862,  # questions of a language

@@ -11,12 +11,17 @@ from pydantic import Field
 
 from refactx.ask.browse import browse, check_text
 from refactx.ask.prompt import Generation
-from refactx.documents import (
+from refactx.documents import Completion, FactChangeDocument, fact_change_document, named, resolved_name
+from refactx.english import HAS_INSTANCE, INSTANCE_OF, SUBCLASS_OF
+from refactx.errors import InputError, RefactxError
+from refactx.fact import verbalise, written_part
+from refactx.index.index import Index
+from refactx.lazy import require
+from refactx.linking import FoundName, did_you_mean
+from refactx.mcp.documents import (
     AnswerForAssistants,
     Classes,
-    Completion,
     CompletionList,
-    FactChangeDocument,
     FactCheck,
     FoundEntities,
     FoundEntity,
@@ -24,18 +29,9 @@ from refactx.documents import (
     SubjectFacts,
     WalkAnswer,
     answer_for_assistants,
-    fact_change_document,
-    named,
-    resolved_name,
     stated_fact,
     subject_facts,
 )
-from refactx.english import HAS_INSTANCE, INSTANCE_OF, SUBCLASS_OF
-from refactx.errors import InputError, RefactxError
-from refactx.fact import verbalise, written_part
-from refactx.index.index import Index
-from refactx.lazy import require
-from refactx.linking import FoundName, did_you_mean
 from refactx.mcp.serving import not_started
 from refactx.walks import TreeFacts, answer_query, read_line, resolve
 from refactx.walks.sets import WalkLimits

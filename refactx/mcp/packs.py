@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from refactx.documents import TextTable
 from refactx.errors import InputError
 from refactx.lazy import require
+from refactx.mcp.documents import TextTable
 from refactx.mcp.serving import not_started
 from refactx.sparql.engines import Rows, SparqlEngine, Term
 from refactx.sparql.packs.pack import Pack

@@ -25,7 +25,6 @@ from refactx.ask.examples import Examples
 from refactx.ask.prompt import Generation
 from refactx.ask.queries import EXAMPLE, Replies
 from refactx.documents import (
-    AnswerForAssistants,
     BrowsedDocument,
     ExampleList,
     FactChecks,
@@ -33,7 +32,6 @@ from refactx.documents import (
     SparqlRows,
     SparqlTruth,
     TranslationReply,
-    answer_for_assistants,
     browsed_document,
     checked_text,
     fact_change_document,
@@ -46,6 +44,7 @@ from refactx.documents import (
 from refactx.errors import RefactxError
 from refactx.index.index import Index
 from refactx.mcp import fact_server, http_app, sparql_result
+from refactx.mcp.documents import AnswerForAssistants, answer_for_assistants
 from refactx.server.http import QUOTES, ApiError, RequestSlot, api_error, bad_request, may_write
 from refactx.server.metrics import CONTENT_TYPE, JoinedMetrics
 from refactx.server.service import GenerationOrder, TextService
