@@ -183,7 +183,8 @@ def read_patterns(text: str) -> Patterns | None:
 
     >>> read_patterns("ASK { wd:Q1 wdt:P2 ?x }").edges  # doctest: +NORMALIZE_WHITESPACE
     [Edge(subject=PatternTerm(variable=None, id='Q1', text=None), steps=(PropertyStep(iri='http://www.wikidata.org/prop/direct/P2',
-        inverse=False, closure='', others=()),), object=PatternTerm(variable='x', id=None, text=None), position=0)]
+        inverse=False, closure='', others=(), statement=None),),
+        object=PatternTerm(variable='x', id=None, text=None), position=0)]
     """
     try:
         return _PatternReader(read_sparql(text).query).patterns
