@@ -262,7 +262,12 @@ class CheckedAsker:
                 found = browse(self._index, self._facts, subject=given["subject"], predicate=predicate, limit=SHOWN)
                 properties = [one.predicate.label for one in found.properties]
                 facts = [fact.text for fact, _ in found.facts]
-                return {"facts": facts, "predicates": properties, "near": [one.name for one in found.near], "more": found.truncated}
+                return {
+                    "facts": facts,
+                    "predicates": properties,
+                    "near": [one.name for one in found.near],
+                    "more": found.truncated,
+                }
             case "query":
                 answered = answer_query(read_line(given["line"]), self._facts)
                 return {"answer": answered.answer}
