@@ -54,7 +54,7 @@ Fact: <Lake Tahoe> <area> Sentence: 490 is the area of Lake Tahoe.
 SUBJECTS, NEAREST, COMPARED = 6, 4, 6
 """The most subjects of a sentence; of each, the properties nearest in meaning; of all these, those that the model compares."""
 LOOKED_AT, OBJECTS = 40, 500
-"""The most properties of a subject whose objects the sentence may name, the nearest in meaning, and the most of these objects."""
+"""The most properties of a subject whose objects the sentence may name, the nearest in meaning, and the most objects."""
 LEAST_OF_NAMED, LEAST_OF_OTHERS = 2.0, 7.0
 """The least confidence, in nats, in a property of which the sentence names an object, and in one of which it has another."""
 AT_ONCE = 8
@@ -73,6 +73,7 @@ _NO_END = re.compile(
 _TITLE = re.compile(r"(?<![\w’'])[A-ZÀ-Þ][^\W_]+")
 _MARKS = re.compile(r"^(?:[-*+>#|]+|\d+[.)])\s+|[*_`]{1,2}(?=\S)|(?<=\S)[*_`]{1,2}")
 """Marks of Markdown: of headings, lists and emphasis."""
+_DATE = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
 _HIDDEN = frozenset((*DESCRIPTIONS, ALIAS_OF))
 
 
@@ -181,7 +182,7 @@ class _Sentence:
         return sorted(found, key=lambda one: -(one.near + bonus * bool(one.named)))[:COMPARED]
 
     def _ids(self, subject: str, *predicate: str) -> IdPath:
-        """Return the ids of a fact up to its subject or predicate, with its trigger; a description is cut to its first words."""
+        """Return the ids of a fact up to its subject or predicate, with its trigger; a description is cut short."""
         name, bracket, description = subject.partition(" (")
         words = description.removesuffix(")").split()[:DESCRIBED]
         text = "".join(map(unit, (f"{name} ({' '.join(words)})" if bracket else name, *predicate)))
@@ -242,11 +243,12 @@ class _Sentence:
 
     @cached_property
     def _numbers(self) -> list[tuple[int, int, Decimal]]:
-        found = ((start, stop, parse_quantity(text)) for start, stop, text in numbers_of(self._text))
+        text = _DATE.sub(lambda date: " " * len(date[0]), self._text)
+        found = ((start, stop, parse_quantity(number)) for start, stop, number in numbers_of(text))
         return [(start, stop, number) for start, stop, number in found if number is not None]
 
     def _unknown_names(self, predicate: str) -> bool:
-        """Return whether a word is spelt as a name, but is in no name of the index that the sentence has, nor in the predicate's."""
+        """Return whether a word is spelt as a name, but is in no name that the sentence names, nor in a predicate."""
         known = {word for text in (predicate, *(one.name for one in self._mentions)) for word in words_of(text)}
         return any(
             not self._words.is_function(one[0]) and known.isdisjoint(words_of(one[0]))
