@@ -8,11 +8,13 @@ properties of what the sentence names, it is that after which the sentence is li
 
 The claim **holds** if the sentence names an object of that property, and **differs** if it has another value that could be
 one: an entity that other facts have in that place or of the class of the objects, a time, a number. All else is **not in the
-index**, which is never called wrong. A sentence that names nothing makes no claim.
+index**, which is never called wrong. Each further value of the sentence may make a claim of its own, of the likeliest property
+that has not been claimed: no pass of the model is made for it. A sentence that names nothing, has no value, or denies
+what it says makes no claim.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -31,12 +33,13 @@ from refactx.selection.channel import Channel, QuerySources
 from refactx.selection.mentions import Mention, ValueSpans, class_predicates, numbers_of, words_of
 from refactx.selection.query_answers import QueryAnswers
 from refactx.selection.scores import DESCRIBED, QuestionScore, no_fact
-from refactx.selection.statements import Span, spans_of
+from refactx.selection.statements import Span, placed_spans
 from refactx.walks.values import number_of_amount, parse_quantity, parse_time
 
 Verdict = Literal["holds", "differs", "not in the index"]
 Judged = tuple[Verdict, Fact | None, Fact | None, float | None]
 """A verdict, the fact that says the same, that which stands instead, and the confidence in its property."""
+NOT_THERE: Judged = ("not in the index", None, None, None)
 
 ASKS = " Sentence:"
 EXAMPLES = """\
@@ -61,25 +64,44 @@ AT_ONCE = 8
 """Sentences that the model reads together."""
 LONGEST, SCORED = 500, 64
 """The most characters of a sentence that is checked, and the most ids of it (its last ones) that are scored."""
+MOST_CHARACTERS, MOST_SENTENCES = 50_000, 500
+"""Of a text that is checked at once."""
 EARLIER = 3
 """How many sentences before one its pronouns may stand for something in."""
 
 _END = re.compile(
-    r"(?<=[.!?…])[\"'”’)\]]*\s+(?=[\"'“‘(\[]?[A-Z0-9À-Þ])|\n\s*(?:\n\s*|(?=[-*#>|]|\d+[.)]\s))|(?<=[。！？])"
+    r"^#{1,6}[ \t][^\n]*(\n\s*)"  # a heading
+    r"|\n\s*(?:\n\s*|(?=[-+*#>|•–—]|\d{1,3}[.)]\s))"
+    r"|[.!?…؟۔।][\"'”’»)\]*_]{0,9}(\s+)(?=\S)|(?<=[。！？])",
+    re.MULTILINE,
 )
+"""What ends a sentence; what stands between it and the next is the group that matched, or else all of it."""
 _NO_END = re.compile(
-    r"(?:\b(?:[A-Z]|[Dd]r|[Mm]rs?|Ms|St|Jr|Sr|[Pp]rof|Inc|Ltd|Co|Corp|vs|No|ca?|etc|e\.g|i\.e|[A-Z]\.[A-Z])\.|\.\.\.)\s*$"
+    r"(?:\b(?:[A-Z]|[Dd]r|[Mm]rs?|Ms|St|Jr|Sr|[Pp]rof|Inc|Ltd|Co|Corp|vs|No|Nr|ca?|etc|e\.g|i\.e|[A-Za-z]\.[A-Z])\.|\.\.\.)\s*$"
 )
+_ITEM = re.compile(r"\s*(?:[-+*>•–—]\s+)*\d{1,3}[.)]\s*")
+_DAY, _MONTH = re.compile(r"\b\d\d?\.\s*$"), re.compile(r"[^\W\d]{3,12}\.? \d{3,4}\b")
+"""A day and the month after it, as German writes them: `am 3. Oktober 1990`."""
+_LOOKED_BACK = 12
 _TITLE = re.compile(r"(?<![\w’'])[A-ZÀ-Þ][^\W_]+")
-_MARKS = re.compile(r"^(?:[-*+>#|]+|\d+[.)])\s+|[*_`]{1,2}(?=\S)|(?<=\S)[*_`]{1,2}")
-"""Marks of Markdown: of headings, lists and emphasis."""
-_DATE = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
+_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*\)|\[[^\[\]]*\])|\[\^?\d{1,3}\]|</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>")
+_MARKS = re.compile(r"^(?:(?:[-*+>#|•–—]+|\d{1,3}[.)])\s+)+|(?<!\w)[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?!\w)")
+"""Marks of Markdown and HTML: links, of which the text stays, tags, headings, lists and emphasis."""
+_WRITTEN_FACT = re.compile(r"<[^<>]*>\s*<")
+_NOT = re.compile(r"n['’]t\b")
+_DECIMAL_COMMA = re.compile(r"\d,\d{1,2}(?!\d)|\d,\d{4}")
+_SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_OTHER_SCALE = re.compile(r"(?:mil|mio|mrd|bil|bn|tri|taus|cent|hund)", re.IGNORECASE)
+"""What begins words that may stand for a power of ten in other languages or forms: a number before one is not compared."""
+_AFTER = re.compile(r"[ \u00a0-]?([^\W\d_]+|[%°$€£])")
+LEAST_ROUND, MOST_DIGITS = 1000, 99
+"""The most digits of a number that is compared, and the least to which a whole number counts as rounded: `1,700,000` may stand for 1,717,854, not `120` for 122."""
 _HIDDEN = frozenset((*DESCRIPTIONS, ALIAS_OF))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A claim of a text, from `start` to `stop` in it, in code points.
+    """A claim of a text, from `start` to `stop` in it, in code points: the sentence that makes it.
 
     `fact`: the fact that says the same; `instead`: if the claim differs, the fact that stands in its place; `confidence`: how
     much likelier that fact's property makes the sentence than none, in nats, None if no property was compared.
@@ -88,7 +110,7 @@ class Claim:
     text: str
     start: int
     stop: int
-    verdict: Verdict
+    verdict: Verdict = "not in the index"
     fact: Fact | None = None
     instead: Fact | None = None
     confidence: float | None = None
@@ -96,7 +118,8 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextClaims:
-    """The claims of a text. `sentences`: how many it has; `without_claim`: how many of these make none."""
+    """The claims of a text, in its order; a sentence may make several. `sentences`: how many it has; `without_claim`: how many
+    of these make none."""
 
     claims: tuple[Claim, ...]
     sentences: int
@@ -111,57 +134,139 @@ def sentences_of(text: str) -> Iterator[tuple[int, int]]:
     ['J. Doe met Dr. Lee.', 'He left!', '* Ann stayed']
     """
     start = 0
-    for end in [*(one.span() for one in _END.finditer(text)), (len(text), len(text))]:
-        if end[0] < len(text) and "\n" not in text[slice(*end)] and _NO_END.search(text, start, end[0]):
+    for found in _END.finditer(text):
+        first, last = next((found.span(n) for n in (1, 2) if found[n] is not None), found.span())
+        if found[2] is not None and _continues(text, start, first, last):
             continue
-        piece = text[start : end[0]]
-        if piece.strip():
-            yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
-        start = end[1]
+        yield from _stripped(text, start, first)
+        start = last
+    yield from _stripped(text, start, len(text))
+
+
+def _continues(text: str, start: int, end: int, after: int) -> bool:
+    """Return whether a sentence goes on beyond a full stop before `end`: after an abbreviation, a number of a list or a day of
+    a month, or with a small letter."""
+    back = max(start, end - _LOOKED_BACK)
+    return "\n\n" not in text[end:after] and bool(
+        text[after].islower()
+        or _NO_END.search(text, back, end)
+        or (end - start <= 2 * _LOOKED_BACK and _ITEM.fullmatch(text, start, end))
+        or (_DAY.search(text, back, end) and _MONTH.match(text, after))
+    )
+
+
+def _stripped(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    piece = text[start:end]
+    if piece.strip():
+        yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+
+
+Place = tuple[int, int]
+"""The half-open range of the characters of a name or value in its sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Property:
     """A property of what a sentence names. `near`: how near it is in meaning, in nats; `objects`: some of its objects;
-    `named`: those of them that the sentence names."""
+    `named`: those of them that the sentence names, with their places."""
 
     subject: Mention
     name: str
     near: float
     objects: Sequence[str]
-    named: Sequence[str]
+    named: Mapping[str, Place]
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A number of a sentence. `step`: half of what its last digit counts; `may_round`: whether it may stand for others within
+    that; `unit`: the word after it, empty if that is a function word."""
+
+    place: Place
+    value: Decimal
+    step: Decimal
+    may_round: bool
+    unit: str
+
+    def says(self, amount: str) -> bool | None:
+        """Return whether it says the amount of a fact, as it is or rounded; None if that cannot be told."""
+        known, unit_of = parse_quantity(number_of_amount(amount)), amount.partition(" ")[2].lower().split()
+        if known is None or abs(known.adjusted()) > MOST_DIGITS:
+            return None
+        if self.unit and unit_of and not any(_abbreviates(self.unit, one) for one in unit_of):
+            return None
+        if known == self.value or (self.may_round and abs(known - self.value) <= self.step):
+            return True
+        is_near = abs(known - self.value) <= max(self.step, _half_step(known))
+        return None if is_near or (self.unit and not unit_of) else False
+
+
+def _half_step(number: Decimal) -> Decimal:
+    """Return half of what the last digit of a number that is not 0 counts.
+
+    >>> _half_step(Decimal("1700")), _half_step(Decimal("3.1"))
+    (Decimal('5E+1'), Decimal('0.05'))
+    """
+    _, digits, exponent = number.as_tuple()
+    zeros = len(digits) - len("".join(map(str, digits)).rstrip("0")) if exponent == 0 and number else 0
+    return Decimal(5).scaleb(int(exponent) + zeros - 1)
+
+
+def _abbreviates(word: str, unit_word: str) -> bool:
+    """Return whether a word stands for a word of a unit: `km` and `kilometers` for `kilometre`."""
+    letters = iter(unit_word)
+    return words_of(word) == words_of(unit_word) or (
+        word[0] == unit_word[0]
+        and (len(word) <= 3 or word[:4] == unit_word[:4])
+        and all(one in letters for one in word[:4])
+    )
 
 
 class _Sentence:
-    """One sentence, whose claim is judged. `channel`: of its text."""
+    """One sentence, whose claims are judged. `channel`: of its text."""
 
     def __init__(self, machine: Machine, channel: Channel, sources: QuerySources) -> None:
         self._machine, self._channel, self._text, self._facts = machine, channel, channel.text, sources.facts
         self._mentions = QueryAnswers(machine, channel, sources).mentions.entities
         self._words, self._spans = sources.words, ValueSpans(replace(sources.words, operators={}), channel.text)
 
-    def judge(self, score: QuestionScore, trees: TreeReading) -> Steps[Judged | None]:
-        """Return the verdict, the fact that says it, that which stands instead, and the confidence; None without a claim."""
+    def judge(self, score: QuestionScore, trees: TreeReading) -> Steps[list[Judged]]:
+        """Return the verdicts, each with the fact that says it, that which stands instead, and the confidence."""
         compared = self._compared()
         if not compared:
-            return ("not in the index", None, None, None) if self._unknown_names("") else None
+            return [NOT_THERE] if self._unknown_names("") else []
         texts = [self._ids(one.subject.name, one.name) for one in compared]
         alone = [self._ids(one.subject.name) for one in compared]
         distinct = list(dict.fromkeys([*texts, *alone]))
         found = yield from score.likelihoods(distinct, trees)
         yield from score.close()
-        likely, weights = dict(zip(distinct, found.tolist(), strict=True)), self._channel.weights
-        totals = [
-            likely[text] + one.near + weights.named_value_gain * bool(one.named)
-            for text, one in zip(texts, compared, strict=True)
-        ]
-        best = max(range(len(totals)), key=totals.__getitem__)
-        one, confidence = compared[best], likely[texts[best]] - likely[alone[best]] + compared[best].near
-        if one.named and confidence >= LEAST_OF_NAMED:
-            return "holds", fact_of(one.subject.name, one.name, one.named[0]), None, confidence
-        if confidence >= LEAST_OF_OTHERS and not one.named and self._has_other_value(one):
-            return "differs", None, fact_of(one.subject.name, one.name, one.objects[0]), confidence
-        return "not in the index", None, None, confidence
+        likely, gain = dict(zip(distinct, found.tolist(), strict=True)), self._channel.weights.named_value_gain
+        scores = [likely[text] + one.near + gain * bool(one.named) for text, one in zip(texts, compared, strict=True)]
+        gains = [likely[text] - likely[own] + one.near for text, own, one in zip(texts, alone, compared, strict=True)]
+        best, *others = sorted(range(len(compared)), key=lambda n: -scores[n])
+        used = list[tuple[Place, Place]]()
+        judged = list(self._claims(compared[best], gains[best], used))
+        if not judged:
+            return [(*NOT_THERE[:3], gains[best])] if self._has_value(compared[best].subject) else []
+        return judged + [claim for n in others for claim in self._claims(compared[n], gains[n], used)]
+
+    def _claims(self, one: _Property, confidence: float, used: list[tuple[Place, Place]]) -> Iterator[Judged]:
+        """Yield the claims of a property. `used`: the places of subjects and values that likelier properties have taken; its own
+        are added."""
+        subject = one.subject.start, one.subject.stop
+
+        def take(value: Place) -> bool:
+            if any(_meet(value, other) or (_meet(value, own) and _meet(subject, other)) for own, other in used):
+                return False
+            used.append((subject, value))
+            return True
+
+        for value, place in one.named.items():
+            if take(place) and confidence >= LEAST_OF_NAMED:
+                yield "holds", fact_of(one.subject.name, one.name, value), None, confidence
+        other = next((place for place in self._other_values(one) if take(place)), None) if not one.named else None
+        if other is not None and confidence >= LEAST_OF_OTHERS:
+            yield "differs", None, fact_of(one.subject.name, one.name, one.objects[0]), confidence
 
     def _compared(self) -> list[_Property]:
         """Return the properties of what the sentence names that it may be about, the nearest in meaning first."""
@@ -176,7 +281,7 @@ class _Sentence:
             order = sorted(range(len(predicates)), key=lambda n: -near[n])
             for place, n in enumerate(order[:LOOKED_AT]):
                 objects = [value for _, value in islice(self._facts.objects([mention.name], predicates[n]), OBJECTS)]
-                named = [value for value in objects if self._names(value, mention)]
+                named = {value: at for value in objects if (at := self._place(value, mention)) is not None}
                 if objects and (place < NEAREST or named):
                     found.append(_Property(mention, predicates[n], near[n], objects, named))
         return sorted(found, key=lambda one: -(one.near + bonus * bool(one.named)))[:COMPARED]
@@ -191,61 +296,86 @@ class _Sentence:
             *self._machine.source.tokenizer.encode_after(self._machine.source.trigger, text),
         )
 
-    def _names(self, value: str, subject: Mention) -> bool:
-        """Return whether the sentence names a value apart from its subject: an entity, a time within one that it says, the same
-        number, or the same words."""
-        if any(one.name == value and one.is_apart(subject) for one in self._mentions):
-            return True
-        if (time := parse_time(value)) is not None and any(
-            one.first <= time.first and time.end <= one.end for one in self._times
-        ):
-            return True
-        if (number := parse_quantity(number_of_amount(value))) is not None:
-            return any(
-                one == number for start, stop, one in self._numbers if stop <= subject.start or subject.stop <= start
-            )
-        place = self._spans.find(bare_name(value))
-        return place is not None and (place[1] <= subject.start or subject.stop <= place[0])
+    def _place(self, value: str, subject: Mention) -> Place | None:
+        """Return where the sentence names a value apart from its subject: an entity, a time within one that it says, the same
+        number, or the same words; None if it does not."""
+        if (time := parse_time(value)) is not None:
+            said = (place for place, one in self._times if one.first <= time.first and time.end <= one.end)
+            if (found := next(said, None)) is not None:
+                return found
+        own = subject.start, subject.stop
+        if parse_quantity(number_of_amount(value)) is not None:
+            places = (one.place for one in self._numbers if one.says(value))
+            return next((place for place in places if not _meet(place, own)), None)
+        named = ((one.start, one.stop) for one in self._mentions if one.name == value and one.is_apart(subject))
+        found = next(named, None) or self._spans.find(bare_name(value))
+        return None if found is None or _meet(found, own) else found
 
-    def _has_other_value(self, one: _Property) -> bool:
-        """Return whether the sentence has a value of the kind of a property's objects, and all its names are known."""
-        if self._unknown_names(one.name):
-            return False
-        objects = one.objects
-        if all(parse_time(value) is not None for value in objects) and self._times:
-            return all(
-                time.first >= said.end or time.end <= said.first
-                for value in objects
-                for said in self._times
-                if (time := parse_time(value)) is not None
-            )
+    def _other_values(self, one: _Property) -> Iterator[Place]:
+        """Yield where the sentence has a value of the kind of a property's objects that is none of them, if it is known that
+        there are no more, and all names of the sentence are known."""
+        objects, own = one.objects, (one.subject.start, one.subject.stop)
+        if len(objects) == OBJECTS or self._unknown_names(one.name):
+            return
+        periods = [parse_time(value) for value in objects]
+        if self._times and None not in periods:
+            known = [period for period in periods if period is not None]
+            for place, said in self._times:
+                if all(time.first >= said.end or time.end <= said.first for time in known):
+                    yield place
+            return
         if all(parse_quantity(number_of_amount(value)) is not None for value in objects):
-            apart = [
-                number
-                for start, stop, number in self._numbers
-                if stop <= one.subject.start or one.subject.stop <= start
-            ]
-            return bool(apart)
-        inverse, class_of = self._facts.inverse_of(one.name), class_predicates(self._facts, self._words)[0]
-        classes = {class_ for _, class_ in self._facts.objects(list(objects[:SUBJECTS]), class_of or "")}
+            years = [place for place, _ in self._times]
+            for number in self._numbers:
+                is_other = number.place not in years and not _meet(number.place, own)
+                if is_other and all(number.says(value) is False for value in objects):
+                    yield number.place
+            return
+        inverse, class_of = self._facts.inverse_of(one.name), class_predicates(self._facts, self._words)[0] or ""
+        classes = {class_ for _, class_ in self._facts.objects(list(objects[:SUBJECTS]), class_of)}
         for mention in self._mentions:
             if mention.name == one.subject.name or not mention.is_apart(one.subject):
                 continue
-            if inverse is not None and inverse in self._facts.predicates(mention.name):
-                return True
-            if classes and any(class_ in classes for _, class_ in self._facts.objects([mention.name], class_of or "")):
-                return True
-        return False
+            has_inverse = inverse is not None and inverse in self._facts.predicates(mention.name)
+            own_classes = (class_ for _, class_ in self._facts.objects([mention.name], class_of))
+            if has_inverse or (classes and any(class_ in classes for class_ in own_classes)):
+                yield mention.start, mention.stop
+
+    def _has_value(self, subject: Mention) -> bool:
+        """Return whether the sentence has a name, time or number beside a subject: else it says nothing of it."""
+        places = [(one.start, one.stop) for one in self._mentions], [place for place, _ in self._times]
+        numbers, own = [one.place for one in self._numbers], (subject.start, subject.stop)
+        return self._unknown_names("") or any(not _meet(one, own) for some in (*places, numbers) for one in some)
 
     @cached_property
-    def _times(self) -> list[Span]:
-        return spans_of(self._text, replace(self._words.statements, patterns={}))
+    def _times(self) -> list[tuple[Place, Span]]:
+        return [((start, stop), span) for start, stop, span in placed_spans(self._text, self._words.statements)]
 
     @cached_property
-    def _numbers(self) -> list[tuple[int, int, Decimal]]:
-        text = _DATE.sub(lambda date: " " * len(date[0]), self._text)
-        found = ((start, stop, parse_quantity(number)) for start, stop, number in numbers_of(text))
-        return [(start, stop, number) for start, stop, number in found if number is not None]
+    def _numbers(self) -> list[_Number]:
+        """The numbers of the sentence that are no part of a date, and not before a word that may be a power of ten in another
+        language."""
+        return list(filter(None, (self._number((start, stop), text) for start, stop, text in numbers_of(self._text))))
+
+    def _number(self, place: Place, text: str) -> _Number | None:
+        start, stop = place
+        value, word = parse_quantity(text), _AFTER.match(self._text, stop)
+        is_in_date = any(_meet(place, time) and time != place for time, _ in self._times)
+        if value is None or abs(value.adjusted()) > MOST_DIGITS or is_in_date:
+            return None
+        if _DECIMAL_COMMA.search(self._text, max(0, start - 2), stop + 5):
+            return None
+        after = word[1].lower() if word else ""
+        scale = _SCALES.get(after.removesuffix("s"))
+        if scale is not None:
+            value, word = value.scaleb(scale), _AFTER.match(self._text, stop + len(word[0]) if word else stop)
+            after = word[1].lower() if word else ""
+        elif _OTHER_SCALE.match(after):
+            return None
+        step = _half_step(value)
+        has_digits = value.adjusted() > (step * 2).adjusted()
+        may_round = has_digits and ("." in text or step * 2 >= LEAST_ROUND)
+        return _Number(place, value, step, may_round, "" if self._words.is_function(after) else after)
 
     def _unknown_names(self, predicate: str) -> bool:
         """Return whether a word is spelt as a name, but is in no name that the sentence names, nor in a predicate."""
@@ -255,6 +385,11 @@ class _Sentence:
             for one in _TITLE.finditer(self._text)
             if not any(mention.start <= one.start() and one.end() <= mention.stop for mention in self._mentions)
         )
+
+
+def _meet(one: Place, other: Place) -> bool:
+    """Return whether two places have a character in common."""
+    return one[0] < other[1] and other[0] < one[1]
 
 
 def check_claims(
@@ -267,25 +402,27 @@ def check_claims(
     """Return the claims of a text. `channel_of`: returns the channel of a sentence, given those before it; `cancelled`: asked
     before each pass of the model, ends the check once it returns True.
 
-    Raises InputError if the channel has no queries, for a check that was cancelled, and as `refactx.Index.children` does.
+    Raises InputError for a text that is empty or too long, if the channel has no queries, for a check that was cancelled, and
+    as `refactx.Index.children` does.
     """
+    places = places_of(text)
     encode, engine = machine.source.tokenizer.encode, shared.scheduler.engine
     examples, lead = tuple(encode(EXAMPLES)), encode(ASKS)
-    places = list(sentences_of(text))
-    verdicts: dict[int, Judged | None] = {}
+    texts = [plain_sentence(text[start:stop]) for start, stop in places]
+    judged: dict[int, list[Judged]] = {}
 
     def judge(number: int) -> Steps[None]:
-        start, stop = places[number]
-        sentence = _MARKS.sub("", text[start:stop])[:LONGEST]
-        earlier = [text[slice(*place)] for place in places[max(0, number - EARLIER) : number]]
-        channel = channel_of(sentence, earlier)
+        channel = channel_of(texts[number], texts[max(0, number - EARLIER) : number])
         if channel is None or channel.queries is None:
             raise InputError(
                 "claims are checked with an index in PostgreSQL, and a prompt with `channel`, `queries` and [words]: leave out "
                 "--prompt, or add them to its file"
             )
+        if _denies(channel.text, channel.queries.words.negation):
+            judged[number] = []
+            return
         score = QuestionScore(question=[*lead, *encode(f" {channel.text}")[-SCORED:]], lead=len(lead))
-        verdicts[number] = yield from _Sentence(machine, channel, channel.queries).judge(score, engine.trees)
+        judged[number] = yield from _Sentence(machine, channel, channel.queries).judge(score, engine.trees)
 
     def job_of(number: int) -> Job:
         def begin() -> int:
@@ -297,31 +434,62 @@ def check_claims(
         job.cancelled = cancelled or job.cancelled
         return job
 
-    asked = [n for n, place in enumerate(places) if _is_statement(text[slice(*place)])]
+    asked = [number for number, sentence in enumerate(texts) if _is_statement(sentence)]
     for low in range(0, len(asked), AT_ONCE):
         run_jobs(shared.scheduler, [job_of(number) for number in asked[low : low + AT_ONCE]])
-    if len(verdicts) < len(asked):
+    if len(judged) < len(asked):
         raise InputError("the check of a text was cancelled")
     claims = tuple(
         Claim(
             text=text[slice(*places[number])],
             start=places[number][0],
             stop=places[number][1],
-            verdict=found[0],
-            fact=found[1],
-            instead=found[2],
-            confidence=found[3],
+            verdict=verdict,
+            fact=fact,
+            instead=instead,
+            confidence=confidence,
         )
-        for number, found in sorted(verdicts.items())
-        if found is not None
+        for number in sorted(judged)
+        for verdict, fact, instead, confidence in judged[number]
     )
-    return TextClaims(claims=claims, sentences=len(places), without_claim=len(places) - len(claims))
+    return TextClaims(claims=claims, sentences=len(places), without_claim=len(places) - sum(map(bool, judged.values())))
+
+
+def places_of(text: str) -> list[tuple[int, int]]:
+    """Return the places of the sentences of a text that is to be checked. Raise InputError if it is empty or too long."""
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(f"the text has {len(text):,} characters: check at most {MOST_CHARACTERS:,} at once")
+    places = list(sentences_of(text))
+    if not places:
+        raise InputError("the text is empty: give one with sentences")
+    if len(places) > MOST_SENTENCES:
+        raise InputError(f"the text has {len(places):,} sentences: check at most {MOST_SENTENCES:,} at once")
+    return places
+
+
+def plain_sentence(sentence: str) -> str:
+    """Return a sentence without marks of Markdown and HTML.
+
+    >>> plain_sentence("* **Juneau**[^1] is the <b>capital</b> of [Alaska](https://a.b/c)")
+    'Juneau is the capital of Alaska'
+    """
+    if _WRITTEN_FACT.search(sentence):
+        return sentence
+    return _MARKS.sub("", _LINK.sub(lambda found: found[1] or "", sentence).lstrip())
 
 
 def _is_statement(sentence: str) -> bool:
-    """Return whether a sentence may make a claim: not a question, nor a line that is written as a fact."""
+    """Return whether a sentence may make a claim: not a question, a line that is written as a fact, code, nor endless."""
     return (
-        not sentence.rstrip("\"'”’)").endswith("?")
-        and "<" not in sentence
+        len(sentence) <= LONGEST
+        and not sentence.rstrip("\"'”’) \n").endswith(("?", "？", "؟"))
+        and not _WRITTEN_FACT.search(sentence)
+        and "```" not in sentence
         and bool(re.search(r"[^\W\d_]{2}", sentence))
+    )
+
+
+def _denies(sentence: str, negation: Collection[str]) -> bool:
+    return bool(_NOT.search(sentence)) or not {one.lower() for one in re.findall(r"[^\W_]+", sentence)}.isdisjoint(
+        negation
     )
