@@ -24,6 +24,7 @@ from refactx.decoding.states import Constraint, FactSource, check_open
 from refactx.decoding.stream import FactStream, Partial, TextPiece
 from refactx.decoding.thoughts import ThoughtReader, ThoughtTokens
 from refactx.engines.engine import LanguageModel, TreeReading
+from refactx.engines.language_models import load_language_model
 from refactx.engines.writer import common_length
 from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact, LinkedFact, clean_part
@@ -123,6 +124,19 @@ def scored_question(tokenizer: FactTokenizer, prompt: Prompt, question: str) -> 
     """Return the ids between a candidate and the end of a question, as a channel reads them, and how many are not scored."""
     lead = tokenizer.encode(prompt.asks)
     return [*lead, *tokenizer.encode(f" {clean_part(question)}")[-SCORED:]], len(lead)
+
+
+def check(index: "Index", text: str, model: LanguageModel | str) -> TextClaims:
+    """Return the claims of a text: which the facts of an index say, and of which they say otherwise.
+
+        with refactx.open_index("demo") as index:
+            refactx.check(index, "The capital of Alaska is Nome.", "demo").claims[0].verdict  # "differs"
+
+    `model`: what `refactx.load_language_model` returns for the index, or the name of a model, which is loaded for this text.
+    For many texts, `Asker.check` is faster. Raises as that and `refactx.load_language_model` do.
+    """
+    loaded = load_language_model(model, index) if isinstance(model, str) else model
+    return Asker(loaded, loaded.tokenizer, index).check(text)
 
 
 class Channels:

@@ -95,7 +95,8 @@ _OTHER_SCALE = re.compile(r"(?:mil|mio|mrd|bil|bn|tri|taus|cent|hund)", re.IGNOR
 """What begins words that may stand for a power of ten in other languages or forms: a number before one is not compared."""
 _AFTER = re.compile(r"[ \u00a0-]?([^\W\d_]+|[%°$€£])")
 LEAST_ROUND, MOST_DIGITS = 1000, 99
-"""The most digits of a number that is compared, and the least to which a whole number counts as rounded: `1,700,000` may stand for 1,717,854, not `120` for 122."""
+"""The least that the last digit of a whole number counts if the number may be rounded: `1,700,000` may stand for 1,717,854, not
+`120` for 122; and the most digits of a number that is compared."""
 _HIDDEN = frozenset((*DESCRIPTIONS, ALIAS_OF))
 
 
@@ -251,8 +252,8 @@ class _Sentence:
         return judged + [claim for n in others for claim in self._claims(compared[n], gains[n], used)]
 
     def _claims(self, one: _Property, confidence: float, used: list[tuple[Place, Place]]) -> Iterator[Judged]:
-        """Yield the claims of a property. `used`: the places of subjects and values that likelier properties have taken; its own
-        are added."""
+        """Yield the claims of a property. `used`: the places of subjects and values that likelier properties have taken, to
+        which it adds its own."""
         subject = one.subject.start, one.subject.stop
 
         def take(value: Place) -> bool:

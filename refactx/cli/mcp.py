@@ -57,8 +57,8 @@ def mcp(
 ) -> None:
     """Serve tools to an assistant, over standard input and output (Model Context Protocol). They only read.
 
-    With --index: find, complete, facts, check_fact, query, sparql and classes; with --model, also ask. With --pack:
-    validate, run_sparql and describe; with --model, also translate.
+    With --index: find, complete, facts, check_fact, query, sparql and classes; with --model, also ask and check_text. With
+    --pack: validate, run_sparql and describe; with --model, also translate.
     """
     if pack_name is None:
         _check_index_alone(context)
@@ -91,10 +91,10 @@ def _serve_facts(
 ) -> None:
     require("mcp", "mcp")
     from refactx.index.open import open_index
-    from refactx.mcp import asks_alone, fact_server
+    from refactx.mcp import asks_alone, checks_alone, fact_server
 
     with open_index(index, db) as opened:
-        ask = None
+        ask = check = None
         if model is not None:
             from refactx.ask.checked import asker_of
             from refactx.ask.examples import prompt_for
@@ -104,8 +104,8 @@ def _serve_facts(
             template = prompt_for(prompt or prompt_of(given["adapter"], model), opened).weighted(weights, ranker)
             machine = replace(engine_options_of(given, texts=1, beams=1), server=ServerOptions(model_url=model_url))
             asker, _ = asker_of(model, opened, machine, template, partial(click.echo, err=True))
-            ask = asks_alone(asker)
-        _run(fact_server(opened, ask=ask))
+            ask, check = asks_alone(asker), checks_alone(asker, opened)
+        _run(fact_server(opened, ask=ask, check=check))
 
 
 def _serve_pack(pack_name: str, **given: Any) -> None:
