@@ -450,8 +450,9 @@ def cited(index: "Index", text: str, found: TextClaims) -> str:
             number = notes.setdefault((one.verdict, fact), first + len(notes))
             pieces += [text[at : one.stop], f"[^{number}]"]
             at = one.stop
+    said = {"holds": "", "differs": "The index has: "}
     lines = [
-        f"[^{number}]: {'' if verdict == 'holds' else 'The index has: '}{fact.text} {statement_url(linked[fact]) or ''}".rstrip()
+        f"[^{number}]: {said[verdict]}`{fact.text}` {statement_url(linked[fact]) or ''}".rstrip()
         for (verdict, fact), number in notes.items()
     ]
     return "\n".join(["".join([*pieces, text[at:]]).rstrip("\n"), "", *lines]).rstrip("\n")

@@ -26,6 +26,7 @@ from refactx.ask.writer import TREE_IDS, SharedEngine
 from refactx.decoding.machine import Machine
 from refactx.engines.engine import IdPath, Steps, TreeReading
 from refactx.engines.scheduler import Job, run_jobs
+from refactx.english import open_pronoun
 from refactx.errors import InputError
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, Fact, unit
 from refactx.linking.names import bare_name
@@ -66,8 +67,9 @@ LONGEST, SCORED = 500, 64
 """The most characters of a sentence that is checked, and the most ids of it (its last ones) that are scored."""
 MOST_CHARACTERS, MOST_SENTENCES = 50_000, 500
 """Of a text that is checked at once."""
-EARLIER = 3
-"""How many sentences before one its pronouns may stand for something in."""
+EARLIER, LOOKED_BACK = 3, 20
+"""How many sentences before one its pronouns may stand for something in, and how many are looked at for these: those that begin
+with a pronoun are about what is named before."""
 
 _END = re.compile(
     r"^#{1,6}[ \t][^\n]*(\n\s*)"  # a heading
@@ -82,12 +84,15 @@ _NO_END = re.compile(
 _ITEM = re.compile(r"\s*(?:[-+*>•–—]\s+)*\d{1,3}[.)]\s*")
 _DAY, _MONTH = re.compile(r"\b\d\d?\.\s*$"), re.compile(r"[^\W\d]{3,12}\.? \d{3,4}\b")
 """A day and the month after it, as German writes them: `am 3. Oktober 1990`."""
-_LOOKED_BACK = 12
+_TAIL = 12
 _TITLE = re.compile(r"(?<![\w’'])[A-ZÀ-Þ][^\W_]+")
-_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()\s]*\)|\[[^\[\]]*\])|\[\^?\d{1,3}\]|</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>")
+_LINK = re.compile(
+    r"\[\^?\d{1,3}\](?:\([^()\s]*\))?|!?\[([^\[\]]*)\](?:\([^()\s]*\)|\[[^\[\]]*\])|</?[a-z][a-z0-9]*(?:\s[^<>]*)?/?>"
+)
 _MARKS = re.compile(r"^(?:(?:[-*+>#|•–—]+|\d{1,3}[.)])\s+)+|(?<!\w)[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}(?!\w)")
 """Marks of Markdown and HTML: links, of which the text stays, tags, headings, lists and emphasis."""
-_WRITTEN_FACT = re.compile(r"<[^<>]*>\s*<")
+_WRITTEN = re.compile(r"<[^<>]*[A-Z ][^<>]*>\s*<|<[^<>]*>\s*<[^<>]*>\s*<|```")
+"""A fact that is written as one, or code."""
 _NOT = re.compile(r"n['’]t\b")
 _DECIMAL_COMMA = re.compile(r"\d,\d{1,2}(?!\d)|\d,\d{4}")
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
@@ -147,11 +152,11 @@ def sentences_of(text: str) -> Iterator[tuple[int, int]]:
 def _continues(text: str, start: int, end: int, after: int) -> bool:
     """Return whether a sentence goes on beyond a full stop before `end`: after an abbreviation, a number of a list or a day of
     a month, or with a small letter."""
-    back = max(start, end - _LOOKED_BACK)
+    back = max(start, end - _TAIL)
     return "\n\n" not in text[end:after] and bool(
         text[after].islower()
         or _NO_END.search(text, back, end)
-        or (end - start <= 2 * _LOOKED_BACK and _ITEM.fullmatch(text, start, end))
+        or (end - start <= 2 * _TAIL and _ITEM.fullmatch(text, start, end))
         or (_DAY.search(text, back, end) and _MONTH.match(text, after))
     )
 
@@ -380,11 +385,12 @@ class _Sentence:
 
     def _unknown_names(self, predicate: str) -> bool:
         """Return whether a word is spelt as a name, but is in no name that the sentence names, nor in a predicate."""
+        known_places = [*((one.start, one.stop) for one in self._mentions), *(place for place, _ in self._times)]
         known = {word for text in (predicate, *(one.name for one in self._mentions)) for word in words_of(text)}
         return any(
             not self._words.is_function(one[0]) and known.isdisjoint(words_of(one[0]))
             for one in _TITLE.finditer(self._text)
-            if not any(mention.start <= one.start() and one.end() <= mention.stop for mention in self._mentions)
+            if not any(start <= one.start() and one.end() <= stop for start, stop in known_places)
         )
 
 
@@ -413,7 +419,8 @@ def check_claims(
     judged: dict[int, list[Judged]] = {}
 
     def judge(number: int) -> Steps[None]:
-        channel = channel_of(texts[number], texts[max(0, number - EARLIER) : number])
+        topics = [text for text in texts[max(0, number - LOOKED_BACK) : number] if not _begins_with_pronoun(text)]
+        channel = channel_of(texts[number], topics[-EARLIER:])
         if channel is None or channel.queries is None:
             raise InputError(
                 "claims are checked with an index in PostgreSQL, and a prompt with `channel`, `queries` and [words]: leave out "
@@ -474,9 +481,9 @@ def plain_sentence(sentence: str) -> str:
     >>> plain_sentence("* **Juneau**[^1] is the <b>capital</b> of [Alaska](https://a.b/c)")
     'Juneau is the capital of Alaska'
     """
-    if _WRITTEN_FACT.search(sentence):
+    if _WRITTEN.search(sentence):
         return sentence
-    return _MARKS.sub("", _LINK.sub(lambda found: found[1] or "", sentence).lstrip())
+    return _MARKS.sub("", _LINK.sub(lambda found: found[1] or "", sentence).strip())
 
 
 def _is_statement(sentence: str) -> bool:
@@ -484,10 +491,15 @@ def _is_statement(sentence: str) -> bool:
     return (
         len(sentence) <= LONGEST
         and not sentence.rstrip("\"'”’) \n").endswith(("?", "？", "؟"))
-        and not _WRITTEN_FACT.search(sentence)
-        and "```" not in sentence
+        and not _WRITTEN.search(sentence)
         and bool(re.search(r"[^\W\d_]{2}", sentence))
     )
+
+
+def _begins_with_pronoun(sentence: str) -> bool:
+    """Return whether a sentence begins with a pronoun for what a sentence before it is about."""
+    found = open_pronoun(sentence[:LONGEST], (), lambda _: False)
+    return found is not None and found[0] == 0
 
 
 def _denies(sentence: str, negation: Collection[str]) -> bool:

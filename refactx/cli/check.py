@@ -155,7 +155,7 @@ def _lines(found: TextClaims, linked: Mapping[Fact, LinkedFact]) -> Iterator[str
             yield f"  {'instead: ' if one.instead else ''}{line(fact.text)}"
             if (page := statement_url(linked[fact])) is not None:
                 yield f"    {line(page)}"
-    counts = Counter(one.verdict for one in found.claims)
+    counts = Counter[str](one.verdict for one in found.claims)
     verdicts = ", ".join(f"{counts[name]} {name}" for name in _COLOURS)
     none = f"{found.without_claim} of {counted(found.sentences, 'sentence')} without a claim"
     yield f"({counted(len(found.claims), 'claim')}: {verdicts}; {none})"
