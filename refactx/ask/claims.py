@@ -426,11 +426,14 @@ def check_claims(
                 "claims are checked with an index in PostgreSQL, and a prompt with `channel`, `queries` and [words]: leave out "
                 "--prompt, or add them to its file"
             )
-        if _denies(channel.text, channel.queries.words.negation):
+        sources = channel.queries
+        if _denies(channel.text, sources.words.negation):
             judged[number] = []
             return
+        if not _refers(channel.text, sources.words.is_function):
+            channel = replace(channel, earlier=())
         score = QuestionScore(question=[*lead, *encode(f" {channel.text}")[-SCORED:]], lead=len(lead))
-        judged[number] = yield from _Sentence(machine, channel, channel.queries).judge(score, engine.trees)
+        judged[number] = yield from _Sentence(machine, channel, sources).judge(score, engine.trees)
 
     def job_of(number: int) -> Job:
         def begin() -> int:
@@ -500,6 +503,12 @@ def _begins_with_pronoun(sentence: str) -> bool:
     """Return whether a sentence begins with a pronoun for what a sentence before it is about."""
     found = open_pronoun(sentence[:LONGEST], (), lambda _: False)
     return found is not None and found[0] == 0
+
+
+def _refers(sentence: str, is_function: Callable[[str], bool]) -> bool:
+    """Return whether a sentence has a pronoun for what one before it names: after a name, it stands for that, known or not."""
+    found = open_pronoun(sentence, (), is_function)
+    return found is not None and all(is_function(one[0]) for one in _TITLE.finditer(sentence, 0, found[0]))
 
 
 def _denies(sentence: str, negation: Collection[str]) -> bool:

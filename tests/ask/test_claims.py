@@ -221,6 +221,15 @@ def test_a_pronoun_stands_for_what_a_sentence_before_names() -> None:
     assert [text[one.start : one.stop] for one in found.claims] == [one.text for one in found.claims]
 
 
+@pytest.mark.usefixtures("scored")
+@pytest.mark.parametrize(
+    "text", ["The area of Zorvath is 1,285,216.", "Zorvath says its area is 1,285,216.", "Zorvath it is."]
+)
+def test_what_the_index_does_not_name_is_not_what_a_sentence_before_names(text: str) -> None:
+    found = checked(f"Peru is a country. {text}").claims
+    assert [one.verdict for one in found if one.text == text] == ["not in the index"]
+
+
 def test_many_objects_may_have_more_than_were_read(scored: None, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "The official language of Peru is French."
     assert [one.verdict for one in checked(text).claims] == ["differs"]
