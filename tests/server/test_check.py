@@ -79,7 +79,7 @@ def test_the_function_of_python_is_that_of_the_asker(index: refactx.Index) -> No
     [
         (" ", "the text is empty"),
         ("a" * 60_000, "the text has 60,000 characters: check at most 50,000 at once"),
-        ("No. " * 600, "sentences: check at most 500 at once"),
+        ("So. " * 600, "sentences: check at most 500 at once"),
     ],
 )
 def test_a_text_that_is_empty_or_too_long_is_refused(
