@@ -305,11 +305,11 @@ class _Sentence:
     def _place(self, value: str, subject: Mention) -> Place | None:
         """Return where the sentence names a value apart from its subject: an entity, a time within one that it says, the same
         number, or the same words; None if it does not."""
+        own = subject.start, subject.stop
         if (time := parse_time(value)) is not None:
             said = (place for place, one in self._times if one.first <= time.first and time.end <= one.end)
-            if (found := next(said, None)) is not None:
+            if (found := next((place for place in said if not _meet(place, own)), None)) is not None:
                 return found
-        own = subject.start, subject.stop
         if parse_quantity(number_of_amount(value)) is not None:
             places = (one.place for one in self._numbers if one.says(value))
             return next((place for place in places if not _meet(place, own)), None)
@@ -355,19 +355,25 @@ class _Sentence:
 
     @cached_property
     def _times(self) -> list[tuple[Place, Span]]:
-        return [((start, stop), span) for start, stop, span in placed_spans(self._text, self._words.statements)]
+        """The times of the sentence that are no part of a longer name, as in `2011 Tour de France`."""
+        found = placed_spans(self._text, self._words.statements)
+        return [((start, stop), span) for start, stop, span in found if not self._is_in_name((start, stop))]
+
+    def _is_in_name(self, place: Place) -> bool:
+        names = ((one.start, one.stop) for one in self._mentions)
+        return any(_meet(place, name) and name[1] - name[0] > place[1] - place[0] for name in names)
 
     @cached_property
     def _numbers(self) -> list[_Number]:
-        """The numbers of the sentence that are no part of a date, and not before a word that may be a power of ten in another
-        language."""
+        """The numbers of the sentence that are no part of a date or name, and not before a word that may be a power of ten in
+        another language."""
         return list(filter(None, (self._number((start, stop), text) for start, stop, text in numbers_of(self._text))))
 
     def _number(self, place: Place, text: str) -> _Number | None:
         start, stop = place
         value, word = parse_quantity(text), _AFTER.match(self._text, stop)
         is_in_date = any(_meet(place, time) and time != place for time, _ in self._times)
-        if value is None or abs(value.adjusted()) > MOST_DIGITS or is_in_date:
+        if value is None or abs(value.adjusted()) > MOST_DIGITS or is_in_date or self._is_in_name(place):
             return None
         if _DECIMAL_COMMA.search(self._text, max(0, start - 2), stop + 5):
             return None

@@ -29,6 +29,7 @@ WORLD = WorldIndex(
         ("Nile (river)", "length", "6650 kilometre"),
         *((f"{one} (city)", "instance of", "city") for one in ("Lima", "Santiago", "Paris")),
         (FRANCE, "capital", "Paris (city)"),
+        ("1911 Tour (race)", "publication date", "1911-07-02"),
     ],
     PROPERTIES
     | {
@@ -134,6 +135,8 @@ def test_marks_of_markdown_and_html_are_left_out(sentence: str, expected: str) -
         ("* The **capital** of [Peru](https://e.org) is *Lima*.", ("holds", "<Peru> <capital> <Lima>")),
         ("The capital of Peru is Santiago.", ("differs", "<Chile> <capital> <Santiago>")),
         ("The capital of Peru is Zorvath.", ("not in the index", "")),
+        ("The publication date of 1911 Tour is 1979.", ("differs", "<1911 Tour> <publication date> <1911-07-02>")),
+        ("The director of 1911 Tour is Bo.", ("not in the index", "")),
         ("The capital of Zorvath is Lima.", ("not in the index", "")),
         ("The area of Peru is 1,285,216.", ("holds", "<Peru> <area> <1285216>")),
         ("The area of Peru is 1.3 million.", ("holds", "<Peru> <area> <1285216>")),
