@@ -19,7 +19,7 @@ import click
 
 from bench.walks import random_facts
 from refactx.ask.asker import Asker
-from refactx.ask.claims import Claim
+from refactx.ask.claims import TextClaim
 from refactx.ask.examples import prompt_for
 from refactx.engines.language_models import load_language_model
 from refactx.english import Relation
@@ -135,7 +135,7 @@ def judge(asker: Asker, sentences: Sequence[Made]) -> float:
     return (time.monotonic() - begun) / len(sentences)
 
 
-def note(found: Made, claim: Claim) -> None:
+def note(found: Made, claim: TextClaim) -> None:
     """Note what was said of a sentence, by its first claim."""
     fact = claim.fact or claim.instead
     found.said, found.shown, found.confidence = claim.verdict, fact.text if fact else "", claim.confidence or 0.0

@@ -10,7 +10,7 @@ from refactx.errors import InputError
 _REFACTX = {
     "ask.answer": "Answer",
     "ask.asker": "Asker check",
-    "ask.claims": "Claim TextClaims",
+    "ask.claims": "TextClaim TextClaims",
     "ask.grounded": "GroundedModel ground",
     "ask.prompt": "Generation Prompt load_prompt",
     "decoding.machine": "Machine",

@@ -106,7 +106,7 @@ _HIDDEN = frozenset((*DESCRIPTIONS, ALIAS_OF))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class TextClaim:
     """A claim of a text, from `start` to `stop` in it, in code points: the sentence that makes it.
 
     `fact`: the fact that says the same; `instead`: if the claim differs, the fact that stands in its place; `confidence`: how
@@ -127,7 +127,7 @@ class TextClaims:
     """The claims of a text, in its order; a sentence may make several. `sentences`: how many it has; `without_claim`: how many
     of these make none."""
 
-    claims: tuple[Claim, ...]
+    claims: tuple[TextClaim, ...]
     sentences: int
     without_claim: int
 
@@ -172,7 +172,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Property:
+class _NamedProperty:
     """A property of what a sentence names. `near`: how near it is in meaning, in nats; `objects`: some of its objects;
     `named`: those of them that the sentence names, with their places."""
 
@@ -184,7 +184,7 @@ class _Property:
 
 
 @dataclass(frozen=True, slots=True)
-class _Number:
+class _SaidNumber:
     """A number of a sentence. `step`: half of what its last digit counts; `may_round`: whether it may stand for others within
     that; `unit`: the word after it, empty if that is a function word."""
 
@@ -256,7 +256,7 @@ class _Sentence:
             return [(*NOT_THERE[:3], gains[best])] if self._has_value(compared[best].subject) else []
         return judged + [claim for n in others for claim in self._claims(compared[n], gains[n], used)]
 
-    def _claims(self, one: _Property, confidence: float, used: list[tuple[Place, Place]]) -> Iterator[Judged]:
+    def _claims(self, one: _NamedProperty, confidence: float, used: list[tuple[Place, Place]]) -> Iterator[Judged]:
         """Yield the claims of a property. `used`: the places of subjects and values that likelier properties have taken, to
         which it adds its own."""
         subject = one.subject.start, one.subject.stop
@@ -274,9 +274,9 @@ class _Sentence:
         if other is not None and confidence >= LEAST_OF_OTHERS:
             yield "differs", None, fact_of(one.subject.name, one.name, one.objects[0]), confidence
 
-    def _compared(self) -> list[_Property]:
+    def _compared(self) -> list[_NamedProperty]:
         """Return the properties of what the sentence names that it may be about, the nearest in meaning first."""
-        found, bonus, names = list[_Property](), self._channel.weights.named_value_gain, set[str]()
+        found, bonus, names = list[_NamedProperty](), self._channel.weights.named_value_gain, set[str]()
         for mention in sorted(self._mentions, key=lambda one: -one.share):
             if mention.name in names or len(names) == SUBJECTS:
                 continue
@@ -289,7 +289,7 @@ class _Sentence:
                 objects = [value for _, value in islice(self._facts.objects([mention.name], predicates[n]), OBJECTS)]
                 named = {value: at for value in objects if (at := self._place(value, mention)) is not None}
                 if objects and (place < NEAREST or named):
-                    found.append(_Property(mention, predicates[n], near[n], objects, named))
+                    found.append(_NamedProperty(mention, predicates[n], near[n], objects, named))
         return sorted(found, key=lambda one: -(one.near + bonus * bool(one.named)))[:COMPARED]
 
     def _ids(self, subject: str, *predicate: str) -> IdPath:
@@ -317,7 +317,7 @@ class _Sentence:
         found = next(named, None) or self._spans.find(bare_name(value))
         return None if found is None or _meet(found, own) else found
 
-    def _other_values(self, one: _Property) -> Iterator[Place]:
+    def _other_values(self, one: _NamedProperty) -> Iterator[Place]:
         """Yield where the sentence has a value of the kind of a property's objects that is none of them, if it is known that
         there are no more, and all names of the sentence are known."""
         objects, own = one.objects, (one.subject.start, one.subject.stop)
@@ -364,12 +364,12 @@ class _Sentence:
         return any(_meet(place, name) and name[1] - name[0] > place[1] - place[0] for name in names)
 
     @cached_property
-    def _numbers(self) -> list[_Number]:
+    def _numbers(self) -> list[_SaidNumber]:
         """The numbers of the sentence that are no part of a date or name, and not before a word that may be a power of ten in
         another language."""
         return list(filter(None, (self._number((start, stop), text) for start, stop, text in numbers_of(self._text))))
 
-    def _number(self, place: Place, text: str) -> _Number | None:
+    def _number(self, place: Place, text: str) -> _SaidNumber | None:
         start, stop = place
         value, word = parse_quantity(text), _AFTER.match(self._text, stop)
         is_in_date = any(_meet(place, time) and time != place for time, _ in self._times)
@@ -387,7 +387,7 @@ class _Sentence:
         step = _half_step(value)
         has_digits = value.adjusted() > (step * 2).adjusted()
         may_round = has_digits and ("." in text or step * 2 >= LEAST_ROUND)
-        return _Number(place, value, step, may_round, "" if self._words.is_function(after) else after)
+        return _SaidNumber(place, value, step, may_round, "" if self._words.is_function(after) else after)
 
     def _unknown_names(self, predicate: str) -> bool:
         """Return whether a word is spelt as a name, but is in no name that the sentence names, nor in a predicate."""
@@ -457,7 +457,7 @@ def check_claims(
     if len(judged) < len(asked):
         raise InputError("the check of a text was cancelled")
     claims = tuple(
-        Claim(
+        TextClaim(
             text=text[slice(*places[number])],
             start=places[number][0],
             stop=places[number][1],

@@ -13,7 +13,7 @@ from support.query.world import FakeScore, WorldIndex, overlap, result_of
 from support.tiny_asker import tiny_asker
 
 from refactx.ask import claims
-from refactx.ask.claims import Claim, TextClaims, check_claims, plain_sentence, sentences_of
+from refactx.ask.claims import TextClaim, TextClaims, check_claims, plain_sentence, sentences_of
 from refactx.documents import cited, claims_document
 from refactx.errors import InputError
 from refactx.fact import Link, LinkedFact
@@ -67,7 +67,7 @@ def checked(text: str) -> TextClaims:
     return check_claims(text, channel_of, WORLD.machine, shared)
 
 
-def said(found: Iterable[Claim]) -> list[tuple[str, str]]:
+def said(found: Iterable[TextClaim]) -> list[tuple[str, str]]:
     """The verdicts, each with the fact that says it or stands instead, read forwards and without descriptions."""
     said = list[tuple[str, str]]()
     for one in found:
