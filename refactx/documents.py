@@ -3,20 +3,23 @@
 A document is a frozen class, which FastAPI and the SDK of MCP take as it is; `to_json` makes JSON of any of them.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from refactx.ask.answer import Answer
+from refactx.ask.answer import Answer, statement_url
 from refactx.ask.browse import Browsed, Checked
+from refactx.ask.claims import TextClaims
 from refactx.ask.evidence import Evidence, text_of
 from refactx.ask.examples import ExampleQuestion as FactQuestion
 from refactx.ask.queries import QueryChoice, QueryReply
-from refactx.fact import Link, LinkedFact
+from refactx.fact import Fact, Link, LinkedFact
 from refactx.walks import AnsweredQuery
 from refactx.walks.language import write_line
 
 if TYPE_CHECKING:
+    from refactx.index.index import Index
     from refactx.ingest import FactChange
     from refactx.linking import LinkedName
     from refactx.sparql.engines import Result
@@ -439,6 +442,72 @@ def checked_text(index: str, found: Sequence[Checked]) -> FactChecks:
         for one in found
     ]
     return FactChecks(index, facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimDocument:
+    """A claim of a text. `start`, `end`: of its sentence, `text`, in code points; `verdict`: holds, differs, or not in the
+    index; `fact`: that says the same; `instead`: if it differs, the fact that stands there; `confidence`: in nats."""
+
+    text: str
+    start: int
+    end: int
+    verdict: str
+    fact: FactDocument | None
+    instead: FactDocument | None
+    confidence: float | None
+
+
+@dataclass(frozen=True)
+class TextClaimsDocument:
+    """The claims of a text. `sentences`: how many it has; `without_claim`: how many of these make none."""
+
+    claims: Sequence[ClaimDocument]
+    sentences: int
+    without_claim: int
+
+
+def claims_document(index: "Index", found: TextClaims) -> TextClaimsDocument:
+    linked = {fact: fact_document(link, fact.text) for fact, link in linked_claims(index, found).items()}
+    claims = [
+        ClaimDocument(
+            text=one.text,
+            start=one.start,
+            end=one.stop,
+            verdict=one.verdict,
+            fact=None if one.fact is None else linked[one.fact],
+            instead=None if one.instead is None else linked[one.instead],
+            confidence=rounded(one.confidence),
+        )
+        for one in found.claims
+    ]
+    return TextClaimsDocument(claims, found.sentences, found.without_claim)
+
+
+def linked_claims(index: "Index", found: TextClaims) -> dict[Fact, LinkedFact]:
+    """Return the facts of the claims of a text with their ids, in the order of the claims."""
+    facts = list(dict.fromkeys(one.fact or one.instead for one in found.claims))
+    known = [fact for fact in facts if fact is not None]
+    return dict(zip(known, index.links_of(known), strict=True))
+
+
+def cited(index: "Index", text: str, found: TextClaims) -> str:
+    """Return a text with a footnote after each claim that holds or differs, and below it their facts, with links. The numbers
+    follow those of footnotes that the text has."""
+    linked = linked_claims(index, found)
+    first = max((int(number) for number in re.findall(r"\[\^(\d{1,6})\]", text)), default=0) + 1
+    notes, pieces, at = dict[tuple[str, Fact], int](), list[str](), 0
+    for one in found.claims:
+        if (fact := one.fact or one.instead) is not None:
+            number = notes.setdefault((one.verdict, fact), first + len(notes))
+            pieces += [text[at : one.stop], f"[^{number}]"]
+            at = one.stop
+    said = {"holds": "", "differs": "The index has: "}
+    lines = [
+        f"[^{number}]: {said[verdict]}`{fact.text}` {statement_url(linked[fact]) or ''}".rstrip()
+        for (verdict, fact), number in notes.items()
+    ]
+    return "\n".join(["".join([*pieces, text[at:]]).rstrip("\n"), "", *lines]).rstrip("\n")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from refactx.errors import InputError
 
 _REFACTX = {
     "ask.answer": "Answer",
-    "ask.asker": "Asker",
+    "ask.asker": "Asker check",
+    "ask.claims": "TextClaim TextClaims",
     "ask.grounded": "GroundedModel ground",
     "ask.prompt": "Generation Prompt load_prompt",
     "decoding.machine": "Machine",

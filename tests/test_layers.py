@@ -114,12 +114,12 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "engines": 6475,
     "walks": 4850,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
     "selection": 4490,  # sets of a class in a place with a bound; the choice among statements; what the linker finds
-    "ask": 5900,  # questions made of statements; statements are listed and checked; answers by language; thoughts
+    "ask": 6500,  # the claims of a text; questions made of statements; answers by language; thoughts
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks
     "eval": 4862,  # questions of a language
-    "documents server mcp": 8600,  # qualifiers; classes of replies: queries, SPARQL, translations; facts that are written
-    "cli models build": 7060,  # the tokenizer of a GGUF file is kept; options of engines; languages; remember, correct, rename
+    "documents server mcp": 8750,  # claims; qualifiers; classes of replies; facts that are written; tools of both
+    "cli models build": 7200,  # check; remember, correct, rename; the tokenizer of a GGUF file is kept; options; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

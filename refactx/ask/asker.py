@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from refactx.ask.answer import Answer, AnswerLine, FinishReason, RepeatedAnswer, final_answer, unlinked, untranslated
+from refactx.ask.claims import TextClaims, check_claims
 from refactx.ask.conversation import thinking_of
 from refactx.ask.examples import prompt_for
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
 from refactx.ask.queries import QueryChoice, choose_query
-from refactx.ask.writer import BatchWriter, TextRequest, Writer, WritingError, WritingOptions, WrittenText
+from refactx.ask.writer import BatchWriter, TextRequest, Writer, WritingError, WritingOptions, WrittenText, share
 from refactx.decoding.states import Constraint, FactSource, check_open
 from refactx.decoding.stream import FactStream, Partial, TextPiece
 from refactx.decoding.thoughts import ThoughtReader, ThoughtTokens
-from refactx.engines.engine import LanguageModel
+from refactx.engines.engine import LanguageModel, TreeReading
+from refactx.engines.language_models import load_language_model
 from refactx.engines.writer import common_length
 from refactx.errors import InputError, ModelError, RefactxError
 from refactx.fact import Fact, LinkedFact, clean_part
@@ -122,6 +124,19 @@ def scored_question(tokenizer: FactTokenizer, prompt: Prompt, question: str) -> 
     """Return the ids between a candidate and the end of a question, as a channel reads them, and how many are not scored."""
     lead = tokenizer.encode(prompt.asks)
     return [*lead, *tokenizer.encode(f" {clean_part(question)}")[-SCORED:]], len(lead)
+
+
+def check(index: "Index", text: str, model: LanguageModel | str) -> TextClaims:
+    """Return the claims of a text: which the facts of an index say, and of which they say otherwise.
+
+        with refactx.open_index("demo") as index:
+            refactx.check(index, "The capital of Alaska is Nome.", "demo").claims[0].verdict  # "differs"
+
+    `model`: what `refactx.load_language_model` returns for the index, or the name of a model, which is loaded for this text.
+    For many texts, `Asker.check` is faster. Raises as that and `refactx.load_language_model` do.
+    """
+    loaded = load_language_model(model, index) if isinstance(model, str) else model
+    return Asker(loaded, loaded.tokenizer, index).check(text)
 
 
 class Channels:
@@ -447,6 +462,29 @@ class Asker:
             raise InputError("there is no index to query: give one")
         channel = self._channels.of(question)
         return choose_query(question.strip(), channel, self._writer.machine, self._model, cancelled)
+
+    def check(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> TextClaims:
+        """Return the claims of a text: which the facts of the index say, and of which they say otherwise.
+
+            asker.check("The capital of Alaska is Nome.").claims[0].verdict  # "differs"
+
+        `cancelled`: as in `ask`. Raises as `refactx.ask.claims.check_claims` does, and ModelError for a model that cannot
+        score claims.
+        """
+        if self._channels is None or self._writer.machine is None:
+            raise InputError("there is no index to check the text against: give one")
+        if self._model.engine is None or self._model.engine.trees < TreeReading.ROWS:
+            raise ModelError(
+                "claims need a decoder-only model whose state is in a cache that can be copied: give another"
+            )
+        channels = self._channels
+        return check_claims(
+            text,
+            lambda sentence, earlier: channels.of(sentence, earlier=earlier),
+            self._writer.machine,
+            share(self._model),
+            cancelled,
+        )
 
     def _answers(
         self,

@@ -59,9 +59,9 @@ def mcp(
 ) -> None:
     """Serve tools to an assistant, over standard input and output (Model Context Protocol).
 
-    With --index: find, complete, facts, check_fact, query, sparql and classes; with --model, also ask; with --writable, also
-    add_fact, correct_fact and forget_fact: others only read. With --pack:
-    validate, run_sparql and describe; with --model, also translate.
+    With --index: find, complete, facts, check_fact, query, sparql and classes; with --model, also ask and check_text; with
+    --writable, also add_fact, correct_fact and forget_fact: others only read. With --pack: validate, run_sparql and describe;
+    with --model, also translate.
     """
     if pack_name is None:
         _check_index_alone(context)
@@ -98,10 +98,10 @@ def _serve_facts(
     require("mcp", "mcp")
     from refactx.build import fact_writer
     from refactx.index.open import open_index
-    from refactx.mcp import asks_alone, fact_server
+    from refactx.mcp import asks_alone, checks_alone, fact_server
 
     with ExitStack() as stack:
-        opened, ask, writer = stack.enter_context(open_index(index, db)), None, None
+        opened, ask, check, writer = stack.enter_context(open_index(index, db)), None, None, None
         if writable is not None:
             writer = stack.enter_context(fact_writer(index, db, writable, opened))
         if model is not None:
@@ -113,8 +113,8 @@ def _serve_facts(
             template = prompt_for(prompt or prompt_of(given["adapter"], model), opened).weighted(weights, ranker)
             machine = replace(engine_options_of(given, texts=1, beams=1), server=ServerOptions(model_url=model_url))
             asker, _ = asker_of(model, opened, machine, template, partial(click.echo, err=True))
-            ask = asks_alone(asker)
-        _run(fact_server(opened, ask=ask, writer=writer))
+            ask, check = asks_alone(asker), checks_alone(asker, opened)
+        _run(fact_server(opened, ask=ask, check=check, writer=writer))
 
 
 def _serve_pack(pack_name: str, **given: Any) -> None:

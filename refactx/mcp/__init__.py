@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from refactx.mcp.facts import asks_alone, fact_server, sparql_result
+    from refactx.mcp.facts import asks_alone, checks_alone, fact_server, sparql_result
     from refactx.mcp.packs import pack_server
     from refactx.mcp.serving import http_app
 
-__all__ = ["asks_alone", "fact_server", "http_app", "pack_server", "sparql_result"]
+__all__ = ["asks_alone", "checks_alone", "fact_server", "http_app", "pack_server", "sparql_result"]
 __dir__ = __all__.copy
 __getattr__ = lazy_exports(
     __name__,
-    {"facts": "asks_alone fact_server sparql_result", "packs": "pack_server", "serving": "http_app"},
+    {"facts": "asks_alone checks_alone fact_server sparql_result", "packs": "pack_server", "serving": "http_app"},
 )

@@ -28,7 +28,7 @@ from refactx.walks.language import OPERATORS, FactSet, Head, Operator
 
 HEADS: tuple[Head, ...] = ("list", "count", "ask", "most", "least")
 """The heads of the queries that questions are given."""
-_OF_LANGUAGE = ("asking", "either", "yes", "no", "unknown")
+_OF_LANGUAGE = ("asking", "either", "yes", "no", "unknown", "negation")
 WORDS = 8
 """The most words of a mention span."""
 
@@ -219,8 +219,8 @@ class QueryWords:
     themselves; `class_of`, `subclass_of`: the ids of properties that lead
     from an entity to its classes, and from a class to wider ones; of several, the first that the index has counts.
     `asking`: the words before the class that is asked for; `either`: that between things of which one is asked for; `yes`,
-    `no`, `unknown`: answers; `statements`: what asks for statements. `language`: its code, "" if these words are for all
-    questions; `others`: those of further languages, by code.
+    `no`, `unknown`: answers; `negation`: words by which a sentence denies what it says; `statements`: what asks for
+    statements. `language`: its code, "" if these words are for all questions; `others`: those of further languages, by code.
     """
 
     heads: Mapping[Head, Sequence[str]] = field(default_factory=dict)
@@ -231,6 +231,7 @@ class QueryWords:
     class_of: str = ""
     subclass_of: str = ""
     asking: frozenset[str] = frozenset({"which", "what", "many", "all"})
+    negation: frozenset[str] = frozenset({"not", "no", "never"})
     either: str = "or"
     yes: str = "yes"
     no: str = "no"
@@ -267,7 +268,9 @@ class QueryWords:
                 raise ValueError(f"its [words.{name}] is not a table of lists of texts")
             if wrong := patterns.keys() - set(keys):
                 raise ValueError(f"its [words.{name}] has {', '.join(sorted(wrong))}: use {', '.join(keys)}")
-        fields |= {name: frozenset(fields[name].split()) for name in ("function", "asking") if name in fields}
+        fields |= {
+            name: frozenset(fields[name].split()) for name in ("function", "asking", "negation") if name in fields
+        }
         words = cls(**fields)
         try:
             words.heads_of(""), words.operators_of(""), words.measures_of("", "most")

@@ -86,18 +86,7 @@ def spans_of(question: str, words: StatementWords) -> list[Span]:
     >>> spans_of("Who was mayor in 1990?", StatementWords())
     [Span(first=(1990, 1, 1), end=(1991, 0, 0), is_bound=False)]
     """
-    months = {name.lower(): number for number, name in enumerate(words.months, 1)}
-    names = "|".join(map(re.escape, months)) or "(?!)"
-    with_month = rf"(?:(?P<d>\d\d?)\.? )?\b(?P<m>{names})\b\.?(?: (?P<d2>\d\d?)(?:st|nd|rd|th)?,)? (?P<my>\d{{3,4}})"
-    written = rf"(?P<iso>\d{{4}}-\d\d(?:-\d\d)?)|{with_month}|(?P<y>1\d{{3}}|20\d\d)"
-    found = list[Span]()
-    for one in re.finditer(rf"(?<![\w.,-])(?:{written})(?![\w-]|[.,]\d)", question, re.IGNORECASE):
-        day = int(one["d"] or one["d2"] or 0)
-        month = months.get((one["m"] or "").lower(), 0)
-        text = one["iso"] or one["y"] or f"{one['my'].zfill(4)}-{month:02}" + (f"-{day:02}" if day else "")
-        period = parse_time(text)
-        if period is not None:
-            found.append(Span(period.first, period.end))
+    found = [span for *_, span in placed_spans(question, words)]
     if len(found) > 1 and words.has("between", question):
         return [Span(found[0].first, found[1].end, True)]
     if len(found) == 1:
@@ -105,6 +94,22 @@ def spans_of(question: str, words: StatementWords) -> list[Span]:
             return [Span(EARLIEST, found[0].first, True)]
         if words.has("after", question):
             return [Span(found[0].first, LATEST, True)]
+    return found
+
+
+def placed_spans(text: str, words: StatementWords) -> list[tuple[int, int, Span]]:
+    """Return the times that a text names, each with the half-open range of its characters."""
+    months = {name.lower(): number for number, name in enumerate(words.months, 1)}
+    names = "|".join(map(re.escape, months)) or "(?!)"
+    with_month = rf"(?:(?P<d>\d\d?)\.? )?\b(?P<m>{names})\b\.?(?: (?P<d2>\d\d?)(?:st|nd|rd|th)?,)? (?P<my>\d{{3,4}})"
+    written = rf"(?P<iso>\d{{4}}-\d\d(?:-\d\d)?)|{with_month}|(?P<y>1\d{{3}}|20\d\d)"
+    found = list[tuple[int, int, Span]]()
+    for one in re.finditer(rf"(?<![\w.,-])(?:{written})(?![\w-]|[.,]\d)", text, re.IGNORECASE):
+        day = int(one["d"] or one["d2"] or 0)
+        month = months.get((one["m"] or "").lower(), 0)
+        said = one["iso"] or one["y"] or f"{one['my'].zfill(4)}-{month:02}" + (f"-{day:02}" if day else "")
+        if (period := parse_time(said)) is not None:
+            found.append((*one.span(), Span(period.first, period.end)))
     return found
 
 

@@ -34,6 +34,7 @@ from refactx.server.http import BODY_SECONDS, ApiError, Gate, LogHandler, Reques
 from refactx.server.responses import responses_router
 from refactx.server.routes import (
     assistants_app,
+    check_router,
     facts_router,
     feedback_router,
     page_router,
@@ -164,7 +165,7 @@ class Chooser:
             servers=[{"url": options.root}] if options.root else None,
         )
         for router in (
-            chat_router, completions_router, responses_router, facts_router, query_router, sparql_router,
+            chat_router, completions_router, responses_router, facts_router, check_router, query_router, sparql_router,
             feedback_router, translate_router, writing_router,
         ):  # fmt: skip
             app.include_router(router(service))

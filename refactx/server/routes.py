@@ -21,6 +21,7 @@ from starlette.concurrency import run_in_threadpool
 
 from refactx.ask.browse import browse, check_text
 from refactx.ask.checked import CheckedAsker
+from refactx.ask.claims import places_of
 from refactx.ask.examples import Examples
 from refactx.ask.prompt import Generation
 from refactx.ask.queries import EXAMPLE, Replies
@@ -31,9 +32,11 @@ from refactx.documents import (
     QueryReplyDocument,
     SparqlRows,
     SparqlTruth,
+    TextClaimsDocument,
     TranslationReply,
     browsed_document,
     checked_text,
+    claims_document,
     fact_change_document,
     reply_document,
     sparql_document,
@@ -67,6 +70,8 @@ MOST_EXAMPLES = 20
 LONGEST = 4000
 """The most characters of a name or prefix: no part of a fact is longer than 1,000."""
 Name = Annotated[str, Query(max_length=LONGEST)]
+Judge = Callable[[str, Callable[[], bool]], TextClaimsDocument]
+"""A function that judges the claims of a text, given what says whether to end."""
 MOST_ROWS = 10_000
 MOST_FEEDBACK = 100 << 20
 """Bytes of a file of feedback, after which no more is taken."""
@@ -76,7 +81,7 @@ _log = logging.getLogger(__name__)
 
 
 class CheckRequest(BaseModel):
-    """A text whose facts are checked."""
+    """A text whose facts or claims are checked."""
 
     text: str = Field(min_length=1)
 
@@ -288,15 +293,49 @@ def query_router(service: TextService) -> APIRouter:
             note(request, question=asked.question)
         if line:
             return JsonReply(await service.look_up(answer, lambda: False))
-        slot = service.slots.take()
-
-        async def events() -> AsyncGenerator[Document, None]:
-            yield await service.compute(answer, slot)
-
-        found = await last_of(service, request, [slot], events())
-        return gone(request) if found is None else JsonReply(found)
+        return await _computed(service, request, answer)
 
     return router
+
+
+async def _computed(service: TextService, request: Request, work: Callable[[Callable[[], bool]], Document]) -> Response:
+    """Return the document that `work` makes when its turn has come; it is told when the client has gone."""
+    slot = service.slots.take()
+
+    async def events() -> AsyncGenerator[Document, None]:
+        yield await service.compute(work, slot)
+
+    found = await last_of(service, request, [slot], events())
+    return gone(request) if found is None else JsonReply(found)
+
+
+def check_router(service: TextService) -> APIRouter:
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post("/v1/check", response_class=JsonReply)
+    async def check(asked: CheckRequest, request: Request) -> Response:
+        """Return the claims of a text: those that facts of the index say, and those of which they say otherwise."""
+        service.availability.check()
+        judge = _judge_of(service)
+        if judge is None:
+            said = (
+                "claims are judged by a model that scores ids, with an index in a database: this server has none such"
+            )
+            raise ApiError(404, said)
+        places_of(asked.text)  # reports a text that is empty or too long
+        if service.options.logs_text:
+            note(request, text=asked.text)
+        return await _computed(service, request, lambda cancelled: to_json(judge(asked.text, cancelled)))
+
+    return router
+
+
+def _judge_of(service: TextService) -> Judge | None:
+    """Return what judges the claims of a text; None if the server cannot."""
+    index, asker = service.index, service.asker
+    if not isinstance(index, Index) or isinstance(asker, CheckedAsker):
+        return None
+    return lambda text, cancelled: claims_document(index, asker.check(text, cancelled=cancelled))
 
 
 class TranslateRequest(BaseModel):
@@ -463,6 +502,7 @@ def assistants_app(
         look_up=look_up,
         run_query=run_query,
         ask=_asks(service),
+        check=_checks(service),
         writer=service.writer,
         may_write=may_write,
     )
@@ -506,6 +546,24 @@ def _asks(service: TextService) -> Callable[[str, str], Any]:
         return answer_for_assistants(*given, unknown=finished.unknown)
 
     return ask
+
+
+def _checks(service: TextService) -> Callable[[str], Any] | None:
+    judge = _judge_of(service)
+    if judge is None:
+        return None
+
+    async def check(text: str) -> TextClaimsDocument:
+        with _safe():
+            service.availability.check()
+            slot = service.slots.take()
+            try:
+                return await service.compute(partial(judge, text), slot)
+            finally:
+                if not slot.is_used:
+                    slot.release()
+
+    return check
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from support.tiny_model import one_thread
 import refactx
 from refactx.errors import DatabaseError
 from refactx.fact import split_fact
-from refactx.mcp import asks_alone, fact_server
+from refactx.mcp import asks_alone, checks_alone, fact_server
 
 __all__ = ["one_thread"]
 TOOLS = ["find", "complete", "facts", "check_fact", "query", "sparql", "classes"]
@@ -238,6 +238,9 @@ def test_an_answer_is_that_of_the_asker_with_each_fact_once() -> None:
 def test_there_are_the_tools_that_can_be_used(index: refactx.Index) -> None:
     assert tools(fact_server(index)) == TOOLS
     assert tools(fact_server_of_tiny())[-1] == "ask"
+    check = checks_alone(tiny_asker(), index)
+    assert tools(fact_server(index, check=check)) == [*TOOLS, "check_text"]
+    assert "the text is empty" in call(fact_server(index, check=check), "check_text", text=" ")
 
 
 def test_errors_do_not_tell_where_the_database_is(index: refactx.Index, caplog: pytest.LogCaptureFixture) -> None:

@@ -216,6 +216,7 @@ def test_what_is_no_text_is_refused(tiny: Running) -> None:
         ("query", b'{"question": %s}'),
         ("translate", b'{"question": %s}'),
         ("facts/check", b'{"text": %s}'),
+        ("check", b'{"text": %s}'),
     ],
 )
 def test_half_of_a_character_is_refused_and_a_whole_one_is_not(tiny: Running, path: str, body: bytes) -> None:

@@ -234,7 +234,7 @@ def test_wrong_fields_are_named_in_one_sentence(
     ],
 )
 def test_what_is_no_json_is_refused_whatever_field_has_it(tiny: Running, value: str, reason: str) -> None:
-    for path in (*ROUTES, "facts/check", "query", "translate"):
+    for path in (*ROUTES, "facts/check", "check", "query", "translate"):
         body, headers = f'{{"metadata": {value}}}', {"Content-Type": "application/json"}
         reply = httpx2.post(f"{tiny.url}/v1/{path}", content=body.encode(), headers=headers)
         assert reply.status_code == 400

@@ -146,7 +146,7 @@ FIELDS = [
     "text",
 ]
 FIELDS += ["refactx", "stream_options", "n", "tools", "instructions", "metadata", "question", "limit", "run", "explain"]
-PATHS = ["chat/completions", "completions", "responses", "facts/check", "query", "translate"]
+PATHS = ["chat/completions", "completions", "responses", "facts/check", "check", "query", "translate"]
 
 
 def test_no_request_makes_an_error_of_the_server(tiny: Running) -> None:
@@ -155,7 +155,9 @@ def test_no_request_makes_an_error_of_the_server(tiny: Running) -> None:
     with httpx2.Client(base_url=f"{tiny.url}/v1/") as client:
         while time.monotonic() < end:
             path, headers = rng.choice(PATHS), {"Content-Type": "application/json"}
-            own = {"completions": {"prompt": "Fact:"}, "facts/check": {"text": "a"}}.get(path, {})
+            own = {"completions": {"prompt": "Fact:"}, "facts/check": {"text": "a"}, "check": {"text": "a"}}.get(
+                path, {}
+            )
             body = {**(usual | own if rng.random() < 0.7 else {}), "max_tokens": 3, "max_output_tokens": 3}
             body |= {field: rng.choice(VALUES) for field in rng.sample(FIELDS, rng.randint(0, 5))}
             reply = client.post(path, content=json.dumps(body).encode(), headers=headers, timeout=60)

@@ -29,7 +29,7 @@ def name_of(path: Path) -> str:
 
 
 def address_of(path: Path) -> str:
-    return {"index.html": "/", "explore.html": "/explore", "sparql.html": "/sparql"}.get(
+    return {"index.html": "/", "explore.html": "/explore", "sparql.html": "/sparql", "check.html": "/check"}.get(
         name_of(path), f"/{name_of(path)}"
     )
 
