@@ -111,12 +111,12 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "engines": 6475,
     "walks": 3300,  # plain facts are counted beside statements; the statements of a subject; amounts with units
     "selection": 4400,  # the choice among statements; parts of names, kinds of things, what a superlative compares
-    "ask": 6420,  # the claims of a text; qualifiers of facts; words and answers by language; thoughts, which were in selection; an index has a ranker
+    "ask": 6420,  # the claims of a text; qualifiers of facts; words and answers by language; an index has a ranker
     "ingest": 16400,  # statements of Wikidata in JSON and RDF; columns and edges that are qualifiers; members of classes
     "sparql": 14400,  # facts with qualifiers are no triples
     "eval": 4862,  # questions of a language
     "documents server mcp": 8340,  # the claims of a text; qualifiers in the document of a fact
-    "cli models build": 7030,  # refactx check; facts with qualifiers; the tokenizer of a GGUF file is kept; options of engines; languages
+    "cli models build": 7030,  # refactx check; facts with qualifiers; a kept tokenizer; options of engines; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""
