@@ -28,14 +28,13 @@ if TYPE_CHECKING:
 
 
 def to_json(document: object) -> Any:
-    """Return what JSON has for a document: an object with its fields; for lists and mappings with documents, the same. The
-    `indexes` of a fact are left out where one index is read.
+    """Return what JSON has for a document: an object with its fields; for lists and mappings with documents, the same.
 
     >>> to_json({"facts": [EntityDocument("Alaska", "Q797", None)]})
     {'facts': [{'label': 'Alaska', 'id': 'Q797', 'url': None}]}
     """
     if is_dataclass(document):
-        document = {name: value for name, value in vars(document).items() if value or name != "indexes"}
+        document = vars(document)
     if isinstance(document, Mapping):
         return {name: to_json(value) for name, value in document.items()}
     return [to_json(one) for one in document] if isinstance(document, list | tuple) else document
@@ -68,7 +67,7 @@ class QualifierDocument:
 @dataclass(frozen=True, kw_only=True)
 class FactDocument:
     """A fact. `text`: as it is written; `inverse`: whether it reads its property backwards; `qualifiers`: of a statement;
-    `indexes`: of several that are read as one, those that have it."""
+    `indexes`: of several that are read as one, those that have it; empty if one is read."""
 
     text: str
     subject: EntityDocument
