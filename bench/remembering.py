@@ -164,6 +164,8 @@ class Run:
                 continue
             self.seconds.append(reply[1])
             self.facts = after
+            if client is victim:  # it was killed after its reply
+                client.restart()
         for client in clients:
             self._ask(client)
 

@@ -28,6 +28,7 @@ from refactx.ask.queries import EXAMPLE, Replies
 from refactx.documents import (
     BrowsedDocument,
     ExampleList,
+    FactChangeDocument,
     FactChecks,
     QueryReplyDocument,
     SparqlRows,
@@ -165,17 +166,17 @@ def writing_router(service: TextService) -> APIRouter:
         done: FactChange = await service.run_query(write, service.writer)
         return JsonReply(to_json(fact_change_document(done)), 409 if done.contradicts else 200)
 
-    @router.post("/v1/facts", response_class=JsonReply)
+    @router.post("/v1/facts", response_class=JsonReply, responses={200: {"model": FactChangeDocument}})
     async def add_fact(given: NewFact) -> Response:
         """Add a fact. If it contradicts another one, nothing is written, and the status is 409."""
         return await written(lambda writer: writer.remember(given.fact, new=given.new, also=given.also))
 
-    @router.post("/v1/facts/correct", response_class=JsonReply)
+    @router.post("/v1/facts/correct", response_class=JsonReply, responses={200: {"model": FactChangeDocument}})
     async def correct_fact(given: CorrectedFact) -> Response:
         """Put a fact in the place of another one."""
         return await written(lambda writer: writer.correct(given.old, given.fact, new=given.new))
 
-    @router.post("/v1/facts/forget", response_class=JsonReply)
+    @router.post("/v1/facts/forget", response_class=JsonReply, responses={200: {"model": FactChangeDocument}})
     async def forget_fact(given: ForgottenFact) -> Response:
         """Take a fact away, with its inverse fact."""
         return await written(lambda writer: writer.forget(given.fact))
@@ -312,7 +313,7 @@ async def _computed(service: TextService, request: Request, work: Callable[[Call
 def check_router(service: TextService) -> APIRouter:
     router = APIRouter(route_class=JsonRoute)
 
-    @router.post("/v1/check", response_class=JsonReply)
+    @router.post("/v1/check", response_class=JsonReply, responses={200: {"model": TextClaimsDocument}})
     async def check(asked: CheckRequest, request: Request) -> Response:
         """Return the claims of a text: those that facts of the index say, and those of which they say otherwise."""
         service.availability.check()

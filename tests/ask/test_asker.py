@@ -187,6 +187,7 @@ def test_the_json_of_an_answer() -> None:
                 "object": {"label": "Bern", "id": "Q70", "url": f"{WIKI}Q70"},
                 "inverse": False,
                 "qualifiers": [],
+                "indexes": [],
                 "proves": True,
             },
             {
@@ -196,6 +197,7 @@ def test_the_json_of_an_answer() -> None:
                 "object": {"literal": "1291"},
                 "inverse": True,
                 "qualifiers": [],
+                "indexes": [],
                 "proves": False,
             },
         ],

@@ -117,7 +117,7 @@ class TestMistakes:
             ("list <Alaska> <population> <capital>", "cannot be followed from literals"),
             ("ask <Alaska> <inception> over <abc>", "<abc> cannot be compared with them"),
             ("count <Alaska> <capital", "cannot be read from '<capital' on"),
-            ("most <Alaska> <language used>", "queries for most and least end in `by <predicate>`"),
+            ("most <Alaska> <language used>", "queries for most and least, sum and average end in `by <predicate>`"),
         ],
     )
     def test_a_query_without_an_answer_is_one_clear_line(self, sample_url: str, line: str, expected: str) -> None:

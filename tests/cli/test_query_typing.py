@@ -40,7 +40,7 @@ def completer() -> Completer:
 @pytest.mark.parametrize(
     ("typed", "completions"),
     [
-        ("", ["list <", "count <", "ask <", "most <", "least <"]),
+        ("", ["list <", "count <", "ask <", "most <", "least <", "sum <", "average <", "difference <"]),
         ("co", ["count <"]),
         ("how many", []),
         ("count <Lou", ["Lou (state)>"]),

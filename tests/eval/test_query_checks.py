@@ -38,6 +38,6 @@ def test_names_that_are_not_there(line: str, unknown: tuple[str, ...]) -> None:
 
 
 def test_a_query_that_does_not_run_has_a_reason() -> None:
-    assert "in place of one of list, count" in check_line("sum <A> <p>", FACTS).error
+    assert "in place of one of list, count" in check_line("total <A> <p>", FACTS).error
     assert check_line("list <Nobody> <p>", FACTS).error
     assert check_line("list <A> <p> which <n> over <x>", FACTS).error

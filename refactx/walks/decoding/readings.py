@@ -145,8 +145,8 @@ def unit_of(hop: Hop) -> str:
 def hop_of(unit: str) -> Hop:
     """Return the hop that a unit is.
 
-    >>> hop_of("<part of>+"), hop_of("<c++>")
-    (Hop(predicate='part of', closure='+'), Hop(predicate='c++', closure=''))
+    >>> hop_of("<part of>+") == Hop("part of", "+"), hop_of("<c++>").predicate
+    (True, 'c++')
     """
     sign = next(sign for sign in ("+", "*", "") if unit.endswith(f">{sign}"))
     return Hop(unit[1:].removesuffix(f">{sign}"), "+" if sign == "+" else "*" if sign == "*" else "")

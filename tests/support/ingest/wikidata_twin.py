@@ -22,7 +22,7 @@ def parse_exactly(block: bytes, first_line: int, selection: Selection = DEFAULT_
     result = Parsed(lines=0)
     dropped, rows = result.dropped, _Rows(selection)
     kinds: dict[str, str] = {}
-    for subject_iri, predicate, node, text, language, datatype in triples_of(block, first_line, result):
+    for subject_iri, predicate, node, text, language, datatype, _ in triples_of(block, first_line, result):
         subject = id_of_iri(subject_iri)
         entity = id_of_iri(node) if node else None
         kind = kinds.get(predicate)

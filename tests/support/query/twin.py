@@ -163,11 +163,16 @@ def members(graph: Graph, query: Query) -> set[str]:
     return {
         member
         for member in reach_all(graph, {query.start}, query.hops)
-        if all(
-            any(compares(end, which.operator, which.value) for end in reach_all(graph, {member}, which.hops))
-            for which in query.which
-        )
+        if all(_admits(graph, member, which) != which.negated for which in query.which)
     }
+
+
+def _admits(graph: Graph, member: str, which: WalkFilter) -> bool:
+    """Whether a filter admits a member: by what its hops lead to, or by how many that are."""
+    found = reach_all(graph, {member}, which.hops)
+    if which.counted:
+        return {"over": len(found) > int(which.value), "under": len(found) < int(which.value)}[which.operator]
+    return any(compares(end, which.operator, which.value) for end in found)
 
 
 def first_by(graph: Graph, query: Query) -> list[tuple[str, Any]]:

@@ -78,9 +78,10 @@ function rowsOf(query) {
             {},
             shown,
             by && element("span", { class: "soft" }, " ", isolated(by.literal ?? by.label)),
-            ...(query.cells[at] ?? []).map((cell, column) =>
-                element("span", { class: "soft" }, ` ${query.columns[column]}: `, isolated(cell.map(textOf).join("; "))),
-            ),
+            ...(query.cells[at] ?? []).map((cell, column) => {
+                const values = isolated(cell.map(textOf).join("; "));
+                return element("span", { class: "soft" }, ` ${query.columns[column]}: `, values);
+            }),
         );
     });
     if (query.rows.length > SHOWN) {
