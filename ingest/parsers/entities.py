@@ -8,7 +8,6 @@ Values are written by the same functions as those of RDF, after a time has becom
 """
 
 import gc
-import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,7 +50,7 @@ from refactx.ingest.parsers.values import (
 )
 from refactx.ingest.qualifiers import ENDS
 from refactx.ingest.source_options import Selection
-from refactx.ingest.sources import Source, numbered_blocks
+from refactx.ingest.sources import BLOCK_BYTES, Source, numbered_blocks
 
 Snak = tuple[int | None, str | None, int | None, int | None]
 """An entity, or a text with the place of its kind in `VALUE_KINDS`, and the unit of an amount."""
@@ -79,6 +78,8 @@ _LANGUAGES = {
 }
 """Codes of JSON that are other ones in RDF."""
 _RANKS = {"deprecated": DEPRECATED, "normal": NORMAL, "preferred": PREFERRED}
+_LARGE = 8 * BLOCK_BYTES
+"""Bytes of JSON that take as long as processes take to start."""
 _BRACKETS = (b"", b"[", b"]")
 
 
@@ -95,15 +96,13 @@ def parse_entities(block: bytes, first_line: int, selection: Selection, scope: s
 def read_entities(
     source: Source, selection: Selection, workers: int, advance: Callable[[int], object]
 ) -> Iterator[Parsed]:
-    """Yield what the blocks of a source of one entity a line say; those of more than one are parsed in processes, since
-    Python makes the objects of JSON in one thread at a time."""
-    blocks = numbered_blocks(source, advance)
-    first = list(itertools.islice(blocks, 2))
-    if len(first) < 2 or workers < 2:
-        yield from (parse_entities(*block, selection, source.name) for block in itertools.chain(first, blocks))
+    """Yield what the blocks of a source of one entity a line say; those of a large one are parsed in processes, since Python
+    makes the objects of JSON in one thread at a time."""
+    blocks, size = numbered_blocks(source, advance), source.size
+    if workers < 2 or (size is not None and size * source.text_per_byte() < _LARGE):
+        yield from (parse_entities(*block, selection, source.name) for block in blocks)
     else:
-        shared = selection, source.name
-        yield from in_processes(_parse_block, shared, itertools.chain(first, blocks), workers)
+        yield from in_processes(_parse_block, (selection, source.name), blocks, workers)
 
 
 def _parse_block(shared: tuple[Selection, str], block: tuple[bytes, int]) -> Parsed:

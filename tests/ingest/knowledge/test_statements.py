@@ -26,7 +26,9 @@ from support.ingest.statement_world import (
     rdf_lines,
 )
 
+from refactx.ingest import sources
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
+from refactx.ingest.parsers import entities
 from refactx.ingest.source_options import DEFAULT_SELECTION, Selection
 
 GENERATE = (Phase.explicit, Phase.generate)  # to shrink an example takes minutes
@@ -174,3 +176,26 @@ def test_the_names_of_parts_have_ids() -> None:
     assert (names["end time"]["id"], names["end time"]["object_kind"]) == ("P582", "time")
     assert (names["of"]["id"], names["of"]["object_kind"]) == ("P642", "entity")
     assert set(names) <= set(NAMES.values())
+
+
+def test_a_large_dump_is_parsed_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gives the same facts, and the number of a malformed line is that in the file."""
+    lines = [*json_lines(only(MAYOR))[:-1], '{"id": "Q9"', "]"]
+    expected = built(lines, "entities.json")
+    monkeypatch.setattr(entities, "_LARGE", 0)
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(sources, "CHUNK_BYTES", 200)
+    found = built(lines, "entities.json")
+    assert found[0] == expected[0]
+    one, other = expected[1].report, found[1].report
+    assert replace(one, malformed=()) == replace(other, malformed=())
+    assert [what.partition("entities.json:")[2] for what in other.malformed] == [
+        what.partition("entities.json:")[2] for what in one.malformed
+    ]
+
+
+def test_beyond_fifty_qualifiers_are_left_out() -> None:
+    many = tuple(("P99", Moment(year, 1, 1, 9, False)) for year in range(1900, 2000))
+    facts, base = built(json_lines(only(replace(MAYOR, qualifiers=many))), "entities.json")
+    assert max(map(len, facts)) == 3 + 2 * 50
+    assert base.report.dropped["too many qualifiers"] == 50
