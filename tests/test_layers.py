@@ -113,7 +113,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
     "walks": 4850,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
-    "selection": 4500,  # sets of a class in a place with a bound; the choice among statements; what the linker finds
+    "selection": 4520,  # sets of a class in a place with a bound; the choice among statements; what the linker finds
     "ask": 6500,  # the claims of a text; questions made of statements; answers by language; thoughts
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks

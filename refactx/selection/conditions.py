@@ -64,6 +64,16 @@ class Condition:
     share: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class _WayTo:
+    """A predicate that leads to an entity. `subjects`: some of those from which it does; `are_all`: whether there are no
+    more."""
+
+    predicate: str
+    subjects: Sequence[str]
+    are_all: bool
+
+
 class Conditions:
     """The filters for sets of one question. `sample`: how many members stand for a set.
 
@@ -74,6 +84,7 @@ class Conditions:
     def __init__(self, facts: FactSet, words: QueryWords, mentions: Mentions, sample: int, question: str = "") -> None:
         self._facts, self._mentions, self._sample = facts, mentions, sample
         self._spans, self._by_values = ValueSpans(words, question), dict[tuple[str, str], list[Condition]]()
+        self._ways, self._more = dict[str, list[_WayTo]](), dict[tuple[str, str], list[str]]()
         self._class_of, self._wider, self.instances = class_predicates(facts, words)
         """The predicate from a class to what it is the class of; None if the index has none."""
         self.class_ways = {self._class_of, self._wider, self.instances} - {None}
@@ -91,11 +102,11 @@ class Conditions:
                 continue
             if other.called.lower().replace(" ", "") in said:  # what is `located in time zone` is a timezone
                 continue
-            matching: dict[str, list[str]] = {}
-            for predicate in predicates_of(self._facts, other.name):
-                forwards = self._facts.inverse_of(predicate.name) if predicate.inverse else None
-                if forwards is not None and (some := self._matching(base, members, predicate, forwards, other.name)):
-                    matching[forwards] = some
+            matching = {
+                way.predicate: some
+                for way in self._ways_to(other.name)
+                if (some := self._matching(base, members, way, other.name))
+            }
             likely = sorted(matching.items(), key=lambda one: -len(one[1]))[:MAX_PREDICATES_OF_ENTITY]
             likely = [one for one in likely if len(one[1]) >= LEAST_SHARE * len(likely[0][1])]
             found += [
@@ -182,32 +193,44 @@ class Conditions:
             :MAX_FILTER_PAIRS
         ]
 
-    def _matching(
-        self, base: Base, members: Sequence[str], predicate: Predicate, forwards: str, other: str
-    ) -> list[str]:
-        """Return members that lead to an entity, as far as they are in a sample of the set or of the entity's subjects.
+    def _ways_to(self, name: str) -> list[_WayTo]:
+        """Return the predicates that lead to an entity, whatever the set that they are to narrow."""
+        if (known := self._ways.get(name)) is not None:
+            return known
+        facts, found = self._facts, self._ways.setdefault(name, [])
+        for predicate in predicates_of(facts, name):
+            forwards = facts.inverse_of(predicate.name) if predicate.inverse else None
+            if forwards is None:
+                continue
+            subjects: list[str] = []
+            if not facts.is_hub(name, predicate.name):
+                subjects = [one for _, one in islice(facts.objects([name], predicate.name), 4 * self._sample)]
+            found.append(_WayTo(forwards, subjects, len(subjects) == facts.counts([name], predicate.name)[0]))
+        return found
 
-        `predicate`, `forwards`: the predicate from the entity to its subjects, and the one that leads back.
-        """
-        facts, [count] = self._facts, self._facts.counts([other], predicate.name)
-        near: list[str] = []
-        if not facts.is_hub(other, predicate.name):
-            near = [subject for _, subject in islice(facts.objects([other], predicate.name), 4 * self._sample)]
-        if len(near) == count:
-            found = sorted(set(near) & set(members))
+    def _matching(self, base: Base, members: Sequence[str], way: _WayTo, other: str) -> list[str]:
+        """Return members from which a way leads to an entity, as far as they are in a sample of the set or of the way's
+        subjects."""
+        facts = self._facts
+        if way.are_all:
+            found = sorted(set(way.subjects) & set(members))
         else:
             if len(members) == self._sample:  # of a large set, few may lead to one of many things
-                members = [
-                    one for _, one in islice(facts.objects([base.start.name], base.predicate.name), MORE_MEMBERS)
-                ]
-            holds = facts.hold([(member, forwards, other) for member in members])
+                members = self._more_members(base)
+            holds = facts.hold([(member, way.predicate, other) for member in members])
             found = [member for member, true in zip(members, holds, strict=True) if true]
         backwards = facts.inverse_of(base.predicate.name)
         if found or backwards is None or 0 < len(members) < self._sample:
             return found
-        near = near[:NEAREST_SUBJECTS]
+        near = way.subjects[:NEAREST_SUBJECTS]
         holds = facts.hold([(subject, backwards, base.start.name) for subject in near])
         return [subject for subject, true in zip(near, holds, strict=True) if true]
+
+    def _more_members(self, base: Base) -> list[str]:
+        key = base.start.name, base.predicate.name
+        if key not in self._more:
+            self._more[key] = [one for _, one in islice(self._facts.objects([key[0]], key[1]), MORE_MEMBERS)]
+        return self._more[key]
 
     def hops_to(self, predicate: str) -> tuple[Hop, ...]:
         """Return the hops of a filter by a predicate: classes count with those that they are part of."""

@@ -24,10 +24,8 @@ from refactx.linking.names import bare_name, in_other_orders, unaccented, words_
 from refactx.selection.candidates import NamedEntity, entities_of_name, path_of_name, walk_by_facts
 from refactx.selection.statements import StatementWords
 from refactx.walks.checks import LinkedFactSet
-from refactx.walks.language import OPERATORS, FactSet, Head, Operator
+from refactx.walks.language import ASKED_HEADS, OPERATORS, FactSet, Head, Operator
 
-HEADS: tuple[Head, ...] = ("list", "count", "ask", "most", "least")
-"""The heads of the queries that questions are given."""
 _OF_LANGUAGE = ("asking", "either", "yes", "no", "unknown", "negation")
 WORDS = 8
 """The most words of a mention span."""
@@ -243,7 +241,7 @@ class QueryWords:
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Self:
         """Return the words of a prompt's table. Raise ValueError if it is not valid."""
-        known = {"heads": HEADS, "operators": OPERATORS, "measures": ("most", "least")}
+        known = {"heads": ASKED_HEADS, "operators": OPERATORS, "measures": ("most", "least")}
         texts = ("function", "class_of", "subclass_of", *_OF_LANGUAGE)
         if not isinstance(table, Mapping):
             raise ValueError("its `words` is not a table")
@@ -342,9 +340,7 @@ class QueryWords:
         >>> list(QueryWords(adjectives={"Italian": "Italy"}).places_of("Which Italian films are there?"))
         [(6, 13, 'Italy')]
         """
-        longest_first = sorted(self.adjectives, key=len, reverse=True)
-        pattern = "|".join(map(re.escape, longest_first)) or "(?!)"
-        for one in re.finditer(rf"\b(?:{pattern})\b", question):
+        for one in self._adjectives.finditer(question):
             yield one.start(), one.end(), self.adjectives[one[0]]
 
     def is_function(self, text: str) -> bool:
@@ -354,6 +350,11 @@ class QueryWords:
     @cached_property
     def _heads(self) -> dict[Head, list[re.Pattern[str]]]:
         return {head: _compiled(patterns) for head, patterns in self.heads.items()}
+
+    @cached_property
+    def _adjectives(self) -> re.Pattern[str]:
+        longest_first = sorted(self.adjectives, key=len, reverse=True)
+        return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first)) or '(?!)'})\b")
 
     @cached_property
     def _measures(self) -> dict[Head, list[tuple[re.Pattern[str], list[str]]]]:

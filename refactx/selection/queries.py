@@ -172,12 +172,8 @@ class QuerySearch:
         asked = self.asked_class
         if asked is None or asked.name == start:
             return False
-        kind = (
-            self._facts.describe([predicate])[predicate].kind
-            if predicate in self._facts.describe([predicate])
-            else "entity"
-        )
-        if kind == "quantity":  # of which words of the class say the number: `what number`
+        known = self._facts.describe([predicate]).get(predicate)
+        if known is not None and known.kind == "quantity":  # of which words of the class say the number: `what number`
             return set(words_of(asked.called)).isdisjoint(words_of(predicate)) and not asked.is_title(self.question)
         base = Base(unnamed(start), Predicate(predicate, None, False, "entity"))
         return self.conditions.are_of_others(self.conditions.members(base)[:MAX_BETWEEN], asked.name)

@@ -47,6 +47,8 @@ StatementWord = Literal["at", "between", "now", "earliest", "latest", "being", "
 """Which statements a hop is made by: those that hold at a time, now, first or last, of an object, or with a qualifier."""
 
 HEADS: tuple[Head, ...] = get_args(Head)
+ASKED_HEADS: tuple[Head, ...] = ("list", "count", "ask", "most", "least")
+"""The heads of the queries that questions are given, and that models write."""
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 _VALUES: dict[StatementWord, int] = {"at": 1, "between": 2, "now": 0, "earliest": 0, "latest": 0, "being": 1, "with": 2}
 _OF_NUMBERS: tuple[Operator, ...] = ("equals", "over", "under")

@@ -30,6 +30,7 @@ import numpy as np
 from refactx.tree.tree import Tokens
 from refactx.walks.filters import CompiledFilter
 from refactx.walks.language import (
+    ASKED_HEADS,
     TERMINATOR,
     Closure,
     FactSet,
@@ -65,7 +66,6 @@ MOST_VALUES = 1000
 PROBED = 2
 """The most objects that are looked at to decide whether a hop can be made again."""
 END = TERMINATOR.strip()
-HEADS: tuple[Head, ...] = ("list", "count", "ask", "most", "least")
 MOST_HOPS = 2
 MOST_CONDITIONS = 1
 """The most conditions on the statements of a hop."""
@@ -376,12 +376,12 @@ class Beginning(Reading):
 
     def choices(self, samples: Samples) -> Choices:
         if self.head is None:
-            return Choices(frozenset(HEADS))
+            return Choices(frozenset(ASKED_HEADS))
         return Choices(self._limits, subjects=True)
 
     def after(self, unit: str, samples: Samples) -> Iterator[Reading]:
         if self.head is None:
-            yield from (Beginning(head) for head in HEADS if head == unit)
+            yield from (Beginning(head) for head in ASKED_HEADS if head == unit)
         elif unit in self._limits:
             yield Beginning(self.head, has_limit=True)
         else:

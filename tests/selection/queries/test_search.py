@@ -12,11 +12,11 @@ from support.query.check import HUB
 from support.query.choice import CLASSES, EVERY, Asked, mentions_of, some_asked
 from support.query.twin import INVERTED, Graph, with_inverse
 
-from refactx.selection.mentions import HEADS, Mention, Mentions, QueryWords
+from refactx.selection.mentions import Mention, Mentions, QueryWords
 from refactx.selection.query_lines import Candidate
 from refactx.selection.weights import Weights
 from refactx.walks.evaluate import evaluate_walk
-from refactx.walks.language import Hop, Query, QueryError, WalkFilter
+from refactx.walks.language import ASKED_HEADS, Hop, Query, QueryError, WalkFilter
 from refactx.walks.sets import WalkLimits
 
 OPTIONS = st.sampled_from([EVERY, Weights(), Weights(starts=1, extended=1, drop_queries_below=0.5, sampled_members=2)])
@@ -35,7 +35,7 @@ def named(asked: Asked) -> set[str]:
     return {one.name for one in asked.mentions.entities}
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", ASKED_HEADS)
 @settings(max_examples=25)
 @given(asked=some_asked())
 def test_every_candidate_can_be_answered(head: str, asked: Asked) -> None:
@@ -46,7 +46,7 @@ def test_every_candidate_can_be_answered(head: str, asked: Asked) -> None:
 
 
 @settings(max_examples=50)
-@given(some_asked(st.integers(1, 3)), st.sampled_from(HEADS))
+@given(some_asked(st.integers(1, 3)), st.sampled_from(ASKED_HEADS))
 def test_only_those_that_need_all_facts_of_a_hub_cannot(asked: Asked, head: str) -> None:
     """A filter by a class or by a property with literals too is not read backwards, so it needs them."""
     for one in asked.candidates(head):  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ def test_only_those_that_need_all_facts_of_a_hub_cannot(asked: Asked, head: str)
 
 
 @settings(max_examples=50)
-@given(some_asked(), st.sampled_from(HEADS), OPTIONS)
+@given(some_asked(), st.sampled_from(ASKED_HEADS), OPTIONS)
 def test_candidates_are_made_of_what_the_question_names(asked: Asked, head: str, options: Weights) -> None:
     found = asked.candidates(head, options)  # type: ignore[arg-type]
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
@@ -225,7 +225,7 @@ class TestByHand:
 
     def test_without_entities_there_are_none(self) -> None:
         asked = Asked(CLAIMS, mentions_of([], ["p"], ["7"]))
-        assert not any(asked.candidates(head) for head in HEADS)
+        assert not any(asked.candidates(head) for head in ASKED_HEADS)
 
 
 def test_the_namesake_with_more_facts_is_likelier() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from refactx.ask.prompt import LANGUAGES, load_prompt
 from refactx.errors import InputError
-from refactx.selection.mentions import HEADS, QueryWords, numbers_of
-from refactx.walks.language import OPERATORS
+from refactx.selection.mentions import QueryWords, numbers_of
+from refactx.walks.language import ASKED_HEADS, OPERATORS
 from refactx.walks.values import parse_quantity
 
 HEADS_OF = {
@@ -157,7 +157,7 @@ def test_a_question_has_the_words_of_its_language(words: QueryWords, question: s
 def test_words_of_all_languages_are_filled_in(words: QueryWords, language: str) -> None:
     found = words.of_question("?", language)
     assert found.language == language
-    assert found.heads.keys() == set(HEADS) - {"list"}
+    assert found.heads.keys() == set(ASKED_HEADS) - {"list"}
     assert found.operators.keys() == words.operators.keys()
     assert all((found.function, found.asking, found.either, found.yes, found.no, found.unknown))
     assert words.of_question("Wer?", "xx") is words, "words of a language that is not known are the first one's"
@@ -180,7 +180,7 @@ def test_numbers(question: str) -> None:
 def test_every_head_and_operator_of_the_prompt_can_be_meant(words: QueryWords) -> None:
     heads = {head for asked in HEADS_OF for head in words.heads_of(asked)}
     operators = {operator for asked in OPERATORS_OF for operator in words.operators_of(asked)}
-    assert heads == set(HEADS)
+    assert heads == set(ASKED_HEADS)
     assert words.operators.keys() <= operators
 
 
@@ -210,7 +210,7 @@ INVALID: list[tuple[Any, str]] = [
     ({"heads": ["how many"]}, r"\[words.heads\] is not a table of lists of texts"),
     ({"heads": {"count": "how many"}}, r"\[words.heads\] is not a table of lists of texts"),
     ({"heads": {"count": [1]}}, r"\[words.heads\] is not a table of lists of texts"),
-    ({"heads": {"sum": ["total"]}}, rf"\[words.heads\] has sum: use {', '.join(HEADS)}"),
+    ({"heads": {"sum": ["total"]}}, rf"\[words.heads\] has sum: use {', '.join(ASKED_HEADS)}"),
     ({"operators": {"more": ["more"]}}, rf"\[words.operators\] has more: use {', '.join(OPERATORS)}"),
     ({"heads": {"count": ["how (many"]}}, r"how \(many.*no regular expression"),
     ({"operators": {"over": ["*"]}}, "no regular expression"),
