@@ -21,10 +21,10 @@ from starlette.concurrency import run_in_threadpool
 
 from refactx.ask.browse import browse, check_text
 from refactx.ask.checked import CheckedAsker
-from refactx.ask.claims import places_of
 from refactx.ask.examples import Examples
 from refactx.ask.prompt import Generation
 from refactx.ask.queries import EXAMPLE, Replies
+from refactx.ask.sentences import places_of
 from refactx.documents import (
     BrowsedDocument,
     ExampleList,

@@ -12,8 +12,9 @@ from support.query.sample_world import CHILE, CLAIMS, END, PERU, PROPERTIES, wor
 from support.query.world import FakeScore, WorldIndex, overlap, result_of
 from support.tiny_asker import tiny_asker
 
-from refactx.ask import claims
-from refactx.ask.claims import TextClaim, TextClaims, check_claims, plain_sentence, sentences_of
+from refactx.ask import claims, sentences
+from refactx.ask.claims import TextClaim, TextClaims, check_claims
+from refactx.ask.sentences import plain_sentence, sentences_of
 from refactx.documents import cited, claims_document
 from refactx.errors import InputError
 from refactx.fact import Link, LinkedFact
@@ -52,7 +53,7 @@ def score_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
         return FakeScore(WORLD.tokenizer, lambda line: 4 * of_line(line))
 
     monkeypatch.setattr(claims, "QuestionScore", score)
-    monkeypatch.setattr(claims, "run_jobs", lambda _, jobs: [result_of(job.steps) for job in jobs])
+    monkeypatch.setattr(sentences, "run_jobs", lambda _, jobs: [result_of(job.steps) for job in jobs])
 
 
 def channel_of(sentence: str, earlier: Sequence[str]) -> Channel:
