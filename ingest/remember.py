@@ -41,7 +41,7 @@ from refactx.postgres.entry import CatalogueEntry
 from refactx.postgres.locks import Connection
 from refactx.tree.bulk import facts_exist, joined
 from refactx.tree.codes import RowCodec
-from refactx.walks import TreeFacts
+from refactx.walks.facts import TreeFacts, drawn_subjects
 from refactx.walks.values import parse_coordinates, parse_quantity, parse_time
 
 WAIT_SECONDS = 10.0
@@ -193,7 +193,7 @@ class FactWriter:
         if name not in self._predicates:
             if self._facts.size <= COMPARED_WHOLE:
                 self._predicates = set(self._facts.count_predicates())
-            elif any(self._facts.counts(list(set(_drawn_subjects(self._reader, SAMPLED, name))), name)):
+            elif any(self._facts.counts(list(set(drawn_subjects(self._reader, SAMPLED, name))), name)):
                 self._predicates.add(name)
         return name in self._predicates
 
@@ -245,7 +245,7 @@ class FactWriter:
     def _has_several(self, predicate: str, subject: str, value: str) -> bool:
         """Return whether another subject has several values of a predicate: of those with the same value, and of some drawn by
         chance."""
-        subjects = dict.fromkeys(_drawn_subjects(self._reader, SAMPLED, predicate))
+        subjects = dict.fromkeys(drawn_subjects(self._reader, SAMPLED, predicate))
         for inverse in self._reader.inverses_of([predicate]).get(predicate, ()):
             found = self._facts.objects([value], inverse)
             subjects |= dict.fromkeys(one for _, (_, one) in zip(range(SHARING), found, strict=False))
@@ -426,18 +426,6 @@ def _name_rows(names: Mapping[str, Named]) -> Iterator[KeyedRow]:
     numbers = {-one.number if one.object_kind == "inverse" else one.number: name for name, one in names.items()}
     yield from pack_id_blocks(sorted(numbers.items()), codec)
     yield from pack_blocks(sorted(names.items(), key=lambda row: row[0].encode()), codec)
-
-
-def _drawn_subjects(index: Index, count: int, seed: str) -> Iterator[str]:
-    """Yield the subjects of facts that are drawn by chance."""
-    chance, table = random.Random(seed), index.tokenizer.token_bytes  # noqa: S311 - not for secrets
-    for _ in range(count):
-        path, text = list[int](), b""
-        while b">" not in text and len(below := index.children(path).tokens):
-            leaves = index.children(path).leaves.tolist()
-            path += chance.choices(below.tolist(), leaves)
-            text += table[path[-1]]
-        yield text.partition(b"<")[2].partition(b">")[0].decode("utf-8", "replace")
 
 
 def _parts(fact: str) -> Triple:

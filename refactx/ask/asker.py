@@ -17,9 +17,11 @@ from refactx.ask.answer import Answer, AnswerLine, FinishReason, RepeatedAnswer,
 from refactx.ask.claims import TextClaims, check_claims
 from refactx.ask.conversation import thinking_of
 from refactx.ask.examples import prompt_for
+from refactx.ask.extraction import ExtractionOptions, FactReader, StatedFacts, extract_facts
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
 from refactx.ask.queries import QueryChoice, choose_query
 from refactx.ask.writer import BatchWriter, TextRequest, Writer, WritingError, WritingOptions, WrittenText, share
+from refactx.decoding.machine import Machine
 from refactx.decoding.states import Constraint, FactSource, check_open
 from refactx.decoding.stream import FactStream, Partial, TextPiece
 from refactx.decoding.thoughts import ThoughtReader, ThoughtTokens
@@ -139,6 +141,23 @@ def check(index: "Index", text: str, model: LanguageModel | str) -> TextClaims:
     return Asker(loaded, loaded.tokenizer, index).check(text)
 
 
+def extract(
+    index: "Index",
+    text: str,
+    model: LanguageModel | str,
+    options: ExtractionOptions = ExtractionOptions(),  # noqa: B008
+) -> StatedFacts:
+    """Return the facts that a text states, by names and predicates of an index, or of a schema.
+
+        with refactx.open_index("demo") as index:
+            refactx.extract(index, "Juneau is the capital of Alaska.", "demo").facts
+
+    `model`: as for `check`. For many texts, `Asker.extract` is faster. Raises as that and `refactx.load_language_model` do.
+    """
+    loaded = load_language_model(model, index) if isinstance(model, str) else model
+    return Asker(loaded, loaded.tokenizer, index).extract(text, options)
+
+
 class Channels:
     """The channels of questions to one index. `ends`: the ids that end a text.
 
@@ -206,6 +225,10 @@ class Channels:
         channel = replace(channel, queries=replace(self._queries, words=words))
         code = words.language if answer_language in (None, "question") else answer_language
         return self._answering(channel, code, self._queries.words)
+
+    def of_sentence(self, sentence: str, earlier: Sequence[str]) -> Channel | None:
+        """Return the channel of a sentence of a text, given those before it."""
+        return self.of(sentence, earlier=earlier)
 
     def _answering(self, channel: Channel, language: str, words: QueryWords) -> Channel:
         """Return a channel whose answer is in a language, if the index has names in it that are not the usual ones."""
@@ -308,6 +331,7 @@ class Asker:
             self._model.check_tokenizer(found)
         self._tokenizer, self._index, self._prompt = tokenizer, found, prompt or prompt_for(None, found)
         self._lock, self._generates = Lock(), cast("Writer | None", None)
+        self._reading, self._reader = Lock(), cast("FactReader | None", None)
         self._thoughts = thinking_of(tokenizer).tokens(tokenizer)
         self._inputs = PromptInputs(tokenizer, self._prompt, self._model.room, self._thoughts)
         self._channels = None if found is None else Channels(found, self._prompt, self._model.ends)
@@ -471,20 +495,44 @@ class Asker:
         `cancelled`: as in `ask`. Raises as `refactx.ask.claims.check_claims` does, and ModelError for a model that cannot
         score claims.
         """
+        channels, machine = self._scoring()
+        return check_claims(text, channels.of_sentence, machine, share(self._model), cancelled)
+
+    def extract(
+        self,
+        text: str,
+        options: ExtractionOptions = ExtractionOptions(),  # noqa: B008 - it cannot be changed
+        *,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> StatedFacts:
+        """Return the facts that a text states, by names and predicates of the index, or of a schema.
+
+            asker.extract("Juneau is the capital of Alaska.").facts[0].fact.text
+
+        Which predicates are usual for things of the index is found out with the first text, in some seconds. `cancelled`: as
+        in `ask`. Raises as `refactx.ask.extraction.extract_facts` does, and ModelError as `check` does.
+        """
+        channels, machine = self._scoring()
+
+        def reader_of(sources: QuerySources) -> FactReader:
+            with self._reading:
+                self._reader = self._reader or FactReader(machine, sources)
+                return self._reader
+
+        shared = share(self._model)
+        return extract_facts(
+            text, channels.of_sentence, reader_of, machine, shared, options=options, cancelled=cancelled
+        )
+
+    def _scoring(self) -> tuple["Channels", Machine]:
+        """Return what judges sentences. Raises InputError without an index, ModelError for a model that cannot."""
         if self._channels is None or self._writer.machine is None:
-            raise InputError("there is no index to check the text against: give one")
+            raise InputError("there is no index for the sentences of the text: give one")
         if self._model.engine is None or self._model.engine.trees < TreeReading.ROWS:
             raise ModelError(
-                "claims need a decoder-only model whose state is in a cache that can be copied: give another"
+                "sentences are judged by a decoder-only model whose state is in a cache that can be copied: give another"
             )
-        channels = self._channels
-        return check_claims(
-            text,
-            lambda sentence, earlier: channels.of(sentence, earlier=earlier),
-            self._writer.machine,
-            share(self._model),
-            cancelled,
-        )
+        return self._channels, self._writer.machine
 
     def _answers(
         self,
