@@ -2,18 +2,32 @@
 
 Each sentence says one to three facts of a subject in words that are not those of the predicates, such as `was born in`, with
 names as the index has them; no fact of a sentence is looked up in the index to find it. Printed: names that do not exist;
-precision, recall and F1 over all facts (`micro`); and, with `--rival`, those of the same model that writes JSON, whose names are
-matched afterwards. `--out`: each sentence, with its facts and those that were found, as JSON.
+precision, recall and F1 over all facts (`micro`); and, with `--rival`, those of the same model that writes JSON, whose names
+are matched afterwards. `--out`: each sentence, with its facts and those that were found, as JSON.
 """
 
+import json
 import random
+import re
+from calendar import month_name
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import click
 
 from bench.walks import random_facts
+from refactx.ask.asker import Asker
+from refactx.ask.examples import prompt_for
+from refactx.ask.extraction import ExtractionOptions
+from refactx.ask.writer import BatchWriter, TextRequest, WritingOptions
+from refactx.engines.engine import LanguageModel
+from refactx.engines.language_models import load_language_model
 from refactx.fact import ALIAS, split_fact
 from refactx.index.index import Index
+from refactx.index.open import open_index
 from refactx.linking.names import bare_name
 from refactx.walks.facts import TreeFacts
 from refactx.walks.values import parse_quantity, parse_time
@@ -80,7 +94,18 @@ PHRASES = {
     "sport": ("is about {o}",),
 }
 """What a sentence says of a subject for a predicate, with the object as `{o}`."""
-MONTHS = "January February March April May June July August September October November December".split()
+RIVAL = """\
+Text: Danny Boyle came into the world on 20 October 1956 and made the film Trainspotting.
+Facts: [{"subject": "Danny Boyle", "predicate": "date of birth", "object": "20 October 1956"}, \
+{"subject": "Trainspotting", "predicate": "director", "object": "Danny Boyle"}]
+Text: In Japan people pay with the yen.
+Facts: [{"subject": "Japan", "predicate": "currency", "object": "yen"}]
+Text: Churchill went to Harrow School and wed Clementine Hozier.
+Facts: [{"subject": "Churchill", "predicate": "educated at", "object": "Harrow School"}, \
+{"subject": "Churchill", "predicate": "spouse", "object": "Clementine Hozier"}]
+"""
+"""What the model that writes JSON reads before a sentence."""
+MOST_WRITTEN = 160
 LONGEST, DRAWN = 40, 400
 """The most characters of an object, and facts that are drawn for each sentence."""
 
@@ -93,6 +118,7 @@ class Made:
     facts: list[Parts]
     found: list[Parts] = field(default_factory=list)
     rival: list[Parts] = field(default_factory=list)
+    confidences: list[float] = field(default_factory=list)
 
 
 def said(value: str) -> str:
@@ -103,7 +129,7 @@ def said(value: str) -> str:
     """
     if parse_time(value) is not None and value.count("-") == 2 and value[0] != "-":
         year, month, day = value.split("-")
-        return f"{int(day)} {MONTHS[int(month) - 1]} {int(year)}"
+        return f"{int(day)} {month_name[int(month)]} {int(year)}"
     number = parse_quantity(value) if parse_time(value) is None or len(value) > 4 else None
     return bare_name(value) if number is None or number != int(number) else f"{int(number):,}"
 
@@ -112,7 +138,7 @@ def made(index: Index, count: int, seed: int) -> Iterator[Made]:
     """Yield `count` sentences about an index."""
     chance, facts = random.Random(seed), TreeFacts(index)
     by_predicate = defaultdict[str, list[str]](list)
-    for ids in random_facts(index, DRAWN * count // 4, seed):  # type: ignore[arg-type]
+    for ids in random_facts(index, DRAWN * count // 4, seed):
         parts = split_fact(index.tokenizer.decode(list(ids)).strip().removesuffix(" ."))
         if parts is not None and parts[1] in PHRASES and "".join(parts).isascii() and not parts[0].endswith(ALIAS):
             by_predicate[parts[1]].append(parts[0])
@@ -169,3 +195,113 @@ def _sentence(facts: Sequence[Parts], chance: random.Random) -> str:
     said_of = [chance.choice(PHRASES[predicate]).format(o=said(value)) for _, predicate, value in facts]
     *first, last = said_of
     return f"{bare_name(facts[0][0])} {', '.join(first)}{' and ' * bool(first)}{last}."
+
+
+class JsonRival:
+    """The same model, which writes the facts of a sentence as JSON; names and predicates are then matched with the index."""
+
+    def __init__(self, model: LanguageModel, facts: TreeFacts) -> None:
+        self._model, self._facts = model, facts
+
+    def facts_of(self, sentence: str) -> list[Parts]:
+        ids = self._model.tokenizer.encode(f"{RIVAL}Text: {sentence}\nFacts:")
+        decode = self._model.tokenizer.decode
+        writing = WritingOptions(is_end=lambda ids: "\n" in decode(ids.tolist()), answer_line=lambda _, __: ())
+        written = BatchWriter(self._model).write_one(TextRequest(prompt=ids, max_new_tokens=MOST_WRITTEN), writing)
+        text = decode(list(written.ids))
+        found = list[Parts]()
+        for one in re.findall(r"\{[^{}]*\}", text.split("\n")[0]):
+            with suppress(ValueError, KeyError, TypeError, AttributeError):
+                given = json.loads(one)
+                matched = self._matched(given["subject"], given["predicate"], given["object"])
+                found += [matched] if matched is not None else []
+        return found
+
+    def _matched(self, subject: str, predicate: str, value: str) -> Parts | None:
+        linker = self._facts.linker
+        meant, named = linker.entity(subject), linker.predicate(predicate)
+        name = (
+            named.name if named is not None else next((one.name for one in linker.near_predicates(predicate, 1)), None)
+        )
+        if meant is None or name is None:
+            return None
+        kind = self._facts.describe([name])[name].kind
+        if kind == "entity":
+            other = linker.entity(value)
+            return None if other is None else (meant.name, name, other.name)
+        return meant.name, name, _as_value(value)
+
+
+def _as_value(value: str) -> str:
+    """Return a value that the model wrote as facts have it: a date of words as numbers, a number without commas."""
+    found = re.fullmatch(r"(\d\d?) (\w+) (\d{4})", value.strip())
+    if found is not None and found[2] in month_name:
+        return f"{found[3]}-{list(month_name).index(found[2]):02}-{int(found[1]):02}"
+    return value.strip().replace(",", "")
+
+
+def invented(index: Index, found: Sequence[Made]) -> int:
+    """Return how many names of the facts that were found the index does not have."""
+    facts = TreeFacts(index)
+    known = {name for one in found for name in (part for fact in one.found for part in fact[:2])}
+    kinds = facts.describe([fact[1] for one in found for fact in one.found])
+    objects = {fact[2] for one in found for fact in one.found if kinds[fact[1]].kind == "entity"}
+    return sum(not facts.linker.is_name(name) and name not in kinds for name in known | objects)
+
+
+def same(facts: TreeFacts, fact: Parts) -> frozenset[Parts]:
+    """Return a fact in both directions."""
+    subject, predicate, value = fact
+    inverse = facts.inverse_of(predicate)
+    return frozenset([fact, *([(value, inverse, subject)] if inverse else [])])
+
+
+def scores(facts: TreeFacts, pairs: Sequence[tuple[Sequence[Parts], Sequence[Parts]]]) -> tuple[float, float, float]:
+    """Return precision, recall and F1 of facts that were found, over all sentences: pairs of what is right and what was
+    found."""
+    right = found = hits = 0
+    for gold, given in pairs:
+        wanted, got = {same(facts, one) for one in gold}, {same(facts, one) for one in given}
+        right, found, hits = right + len(wanted), found + len(got), hits + len(wanted & got)
+    precision, recall = (hits / found if found else 0.0), hits / right if right else 0.0
+    return precision, recall, 2 * hits / (found + right) if found + right else 0.0
+
+
+@click.command()
+@click.argument("index")
+@click.argument("model")
+@click.option("--count", default=200, show_default=True, help="Sentences.")
+@click.option("--seed", default=7, show_default=True)
+@click.option("--verify", is_flag=True)
+@click.option("--rival", is_flag=True, help="Also the model that writes JSON.")
+@click.option("--db")
+@click.option("--out", type=click.Path(path_type=Path))
+def main(
+    index: str, model: str, count: int, seed: int, verify: bool, rival: bool, db: str | None, out: Path | None
+) -> None:
+    """Print the figures of facts out of sentences about an index."""
+    with open_index(index, db) as opened:
+        sentences, facts = list(made(opened, count, seed)), TreeFacts(opened)
+        loaded = load_language_model(model, opened)
+        asker, writer = Asker(loaded, loaded.tokenizer, opened, prompt_for(None, opened)), JsonRival(loaded, facts)
+        file = None if out is None else out.open("w", encoding="utf-8")
+        for number, one in enumerate(sentences, 1):
+            stated = asker.extract(one.text, ExtractionOptions(verify=verify)).facts
+            one.found = [(found.fact.subject, found.fact.predicate, found.fact.object) for found in stated]
+            one.confidences = [round(found.confidence, 2) for found in stated]
+            if rival:
+                one.rival = writer.facts_of(one.text)
+            if file is not None:
+                file.write(f"{json.dumps(asdict(one), ensure_ascii=False)}\n")
+                file.flush()
+            if number % 10 == 0 or number == len(sentences):
+                done = sentences[:number]
+                click.echo(f"{number} sentences, {sum(len(one.facts) for one in done)} facts")
+                click.echo(f"names that do not exist: {invented(opened, done)}")
+                for name in ("found", "rival") if rival else ("found",):
+                    given = scores(facts, [(one.facts, getattr(one, name)) for one in done])
+                    click.echo(f"{name}: precision {given[0]:.3f}, recall {given[1]:.3f}, micro F1 {given[2]:.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -22,7 +22,7 @@ LAYERS = """
     refactx(the face)  __main__
     cli
     build
-    eval       server
+    eval       server     extraction
     mcp
     documents
     sparql
@@ -82,6 +82,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "bm25s": ("refactx.sparql.packs.retrieval",),
     "llguidance": ("refactx.decoding.matching",),
     "python_calamine": ("refactx.ingest.workbooks",),
+    "pypdf": ("refactx.extraction.files",),
     "rapidfuzz": ("refactx.sparql.placeholders.name_memory",),
     "sentence_transformers": ("refactx.ranking.encoders",),
     "wordllama": ("refactx.ranking.encoders",),
@@ -104,7 +105,7 @@ REASONS = {
 }
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
-    "top modules": 1850,  # qualifiers in the text of a fact; ids in texts; indexes of a fact
+    "top modules": 1855,  # names of extraction; qualifiers in the text of a fact; ids in texts; indexes of a fact
     "tree": 2170,  # which of many sequences are facts, which was in walks
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
     "postgres": 3530,  # whether facts have qualifiers; changes of single facts are counted
@@ -112,14 +113,15 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "linking": 690,  # a part of a name; names in the other number; notes name other entities of a name; ids; what texts name
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
-    "walks": 4850,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
+    "walks": 4870,  # subjects drawn by chance; statements in hops, groups, tables and sums, as text, answer and SPARQL
     "selection": 4520,  # sets of a class in a place with a bound; the choice among statements; what the linker finds
-    "ask": 6500,  # the claims of a text; questions made of statements; answers by language; thoughts
+    "ask": 7150,  # the facts of a text; its claims; questions made of statements; answers by language; thoughts
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks
+    "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
     "eval": 4862,  # questions of a language
-    "documents server mcp": 8750,  # claims; qualifiers; classes of replies; facts that are written; tools of both
-    "cli models build": 7230,  # check; remember, correct, rename; the tokenizer of a GGUF file is kept; options; languages
+    "documents server mcp": 8755,  # facts of a text; claims; qualifiers; classes of replies; written facts; tools of both
+    "cli models build": 7390,  # extract; check; remember, correct, rename; the kept tokenizer of a GGUF file; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

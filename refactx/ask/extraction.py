@@ -54,9 +54,9 @@ NewNames = Literal["none", "typed", "any"]
 
 DRAWN = 1000
 """Facts that are drawn by chance, whose subjects show which predicates are usual for things of a class."""
-USUAL, MANY, NOT_NEAREST = 0.4, 0.1, 2.0
-"""What the logarithm of that share counts; the share that is enough; and the nats that a subject other than the likely one of
-the sentence is less likely."""
+USUAL, NOT_NEAREST = 0.4, 2.0
+"""What the logarithm of that share counts, and the nats that a subject other than the likely one of the sentence is less
+likely."""
 COMPARED, MOST_ITEMS = 4, 24
 """The most predicates of a pair that the model compares, and names and values of a sentence that are looked at."""
 LEAST_CONFIDENCE = 2.0
@@ -72,7 +72,7 @@ _WORDS_AFTER = re.compile(r"\s+[^\W\d_]+(?:\s+[^\W\d_]+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatedFact:
+class ExtractedFact:
     """A fact that a text states in its sentence from `start` to `stop`, in code points.
 
     `confidence`: how much likelier its predicate makes the sentence than none, in nats; `is_known`: whether the index has it;
@@ -89,11 +89,11 @@ class StatedFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatedFacts:
+class ExtractedFacts:
     """The facts that a text states, in its order, each once. `sentences`: how many it has; `without_fact`: how many of these
     state none that was found; `doubted`: how many facts were left out by the second look."""
 
-    facts: tuple[StatedFact, ...]
+    facts: tuple[ExtractedFact, ...]
     sentences: int
     without_fact: int
     doubted: int = 0
@@ -145,7 +145,7 @@ class UsualPredicates:
         """Return the logarithm of the share of things of some classes that have a predicate, smoothed by that of all."""
         overall = (self.all[predicate] + 0.1) / (self._drawn + 1)
         things, having = sum(self._things[one] for one in classes), sum(self._having[one][predicate] for one in classes)
-        return min(math.log((having + overall) / (things + 1)), math.log(MANY))
+        return math.log((having + overall) / (things + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +233,7 @@ class _StatedSentence(SentenceParts):
                 continue
             triple = self._reader.forwards(pair.subject.name, name, pair.item.name)
             new = tuple(one.name for one in (pair.subject, pair.item) if one.is_new)
+            new += (name,) if name not in self._reader.kinds else ()
             facts.append((fact_of(*triple), gain, new))
         return facts, doubted
 
@@ -416,7 +417,7 @@ def extract_facts(
     *,
     options: ExtractionOptions,
     cancelled: Callable[[], bool] | None = None,
-) -> StatedFacts:
+) -> ExtractedFacts:
     """Return the facts that a text states. `channel_of`: as in `refactx.ask.sentences.read_sentences`; `reader_of`: returns
     what reads them, given what names are looked up in.
 
@@ -431,11 +432,11 @@ def extract_facts(
         read[number] = yield from _StatedSentence(readers[0], options, channel, sources).read(trees)
 
     read_sentences(texts, judge, channel_of, shared, machine.source.tokenizer.encode(EXAMPLES), cancelled=cancelled)
-    found = dict[str, StatedFact]()
+    found = dict[str, ExtractedFact]()
     for number in sorted(read):
         start, stop = places[number]
         for fact, confidence, new in read[number][0]:
-            one = StatedFact(
+            one = ExtractedFact(
                 fact=fact,
                 text=text[start:stop],
                 start=start,
@@ -448,7 +449,7 @@ def extract_facts(
     facts = _at_most(list(found.values()), options.schema)
     triples = [(one.fact.subject, one.fact.predicate, one.fact.object) for one in facts]
     known = readers[0].facts.hold(triples) if facts else ()
-    return StatedFacts(
+    return ExtractedFacts(
         facts=tuple(replace(one, is_known=held) for one, held in zip(facts, known, strict=True)),
         sentences=len(places),
         without_fact=len(places) - len({one.start for one in facts}),
@@ -456,7 +457,7 @@ def extract_facts(
     )
 
 
-def _at_most(facts: Sequence[StatedFact], schema: FactSchema | None) -> list[StatedFact]:
+def _at_most(facts: Sequence[ExtractedFact], schema: FactSchema | None) -> list[ExtractedFact]:
     """Return facts without those beyond the most of their subject and predicate, the surest stay."""
     if schema is None:
         return list(facts)
