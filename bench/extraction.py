@@ -106,7 +106,7 @@ Facts: [{"subject": "Churchill", "predicate": "educated at", "object": "Harrow S
 """
 """What the model that writes JSON reads before a sentence."""
 MOST_WRITTEN = 160
-LONGEST, DRAWN = 40, 400
+LONGEST, DRAWN = 40, 40
 """The most characters of an object, and facts that are drawn for each sentence."""
 
 
@@ -138,7 +138,7 @@ def made(index: Index, count: int, seed: int) -> Iterator[Made]:
     """Yield `count` sentences about an index."""
     chance, facts = random.Random(seed), TreeFacts(index)
     by_predicate = defaultdict[str, list[str]](list)
-    for ids in random_facts(index, DRAWN * count // 4, seed):
+    for ids in random_facts(index, DRAWN * count, seed):
         parts = split_fact(index.tokenizer.decode(list(ids)).strip().removesuffix(" ."))
         if parts is not None and parts[1] in PHRASES and "".join(parts).isascii() and not parts[0].endswith(ALIAS):
             by_predicate[parts[1]].append(parts[0])

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from refactx.ask.browse import fact_of
 from refactx.ask.claims import ASKS, EXAMPLES
@@ -54,12 +54,11 @@ NewNames = Literal["none", "typed", "any"]
 
 DRAWN = 1000
 """Facts that are drawn by chance, whose subjects show which predicates are usual for things of a class."""
-USUAL, NOT_NEAREST = 0.4, 2.0
-"""What the logarithm of that share counts, and the nats that a subject other than the likely one of the sentence is less
-likely."""
+USUAL, BACKWARDS = 0.4, 1.0
+"""What the logarithm of that share counts, and the nats that a predicate which reads a property backwards is less likely."""
 COMPARED, MOST_ITEMS = 4, 24
 """The most predicates of a pair that the model compares, and names and values of a sentence that are looked at."""
-LEAST_CONFIDENCE = 2.0
+LEAST_CONFIDENCE = 1.0
 """In nats, of a fact: how much likelier its predicate makes the words than none, with what its meaning counts for."""
 WIDER = 40
 """The most wider classes of a thing that are looked at for a schema."""
@@ -164,13 +163,12 @@ class _Item:
 @dataclass(frozen=True, slots=True)
 class _Pair:
     """A pair of items that may be a fact. `said`: its words as a sentence of their own; `words`: those between; `names`: the
-    predicates that are compared, with what each has without the model; `apart`: the nats that its subject is less likely."""
+    predicates that are compared, with what each has without the model."""
 
     subject: _Item
     item: _Item
     said: str
     names: Mapping[str, float]
-    apart: float
 
 
 class FactReader:
@@ -214,19 +212,15 @@ class _StatedSentence(SentenceParts):
 
     def read(self, trees: TreeReading) -> Steps[tuple[list[tuple[Fact, float, tuple[str, ...]]], int]]:
         """Return the facts, each with its confidence and its new names, and how many were doubted."""
-        by_item, doubted = dict[Place, tuple[float, float, str, _Pair]](), 0
+        facts, doubted = list[tuple[Fact, float, tuple[str, ...]]](), 0
         for pair in self._pairs():
             score = self._score(pair.said)
             texts = [self.fact_ids(pair.subject.name, name) for name in pair.names]
             alone, *found = (yield from score.likelihoods([self.fact_ids(pair.subject.name), *texts], trees)).tolist()
             yield from score.close()
-            best = max(zip(found, pair.names.values(), pair.names, strict=True), key=lambda one: one[0] + one[1])
-            total, gain = best[0] + best[1] - alone - pair.apart, best[0] - alone + best[1]
-            if pair.item.place not in by_item or total > by_item[pair.item.place][0]:
-                by_item[pair.item.place] = total, gain, best[2], pair
-        facts = list[tuple[Fact, float, tuple[str, ...]]]()
-        for total, gain, name, pair in by_item.values():
-            if min(total, gain) < self._options.min_confidence:
+            best, name = max(zip(found, pair.names, strict=True), key=lambda one: one[0] + pair.names[one[1]])
+            confidence = best - alone + pair.names[name]
+            if confidence < self._options.min_confidence:
                 continue
             if self._options.verify and not (yield from self._is_stated(pair, name, trees)):
                 doubted += 1
@@ -234,7 +228,7 @@ class _StatedSentence(SentenceParts):
             triple = self._reader.forwards(pair.subject.name, name, pair.item.name)
             new = tuple(one.name for one in (pair.subject, pair.item) if one.is_new)
             new += (name,) if name not in self._reader.kinds else ()
-            facts.append((fact_of(*triple), gain, new))
+            facts.append((fact_of(*triple), confidence, new))
         return facts, doubted
 
     def _score(self, said: str) -> QuestionScore:
@@ -265,14 +259,23 @@ class _StatedSentence(SentenceParts):
                 pronoun.append(one)
         new, items = self._new_names(found), list[_Item]()
         values = [*self._values(), *self._quoted()]
-        for place, one in found.items():
-            if not any(meet(place, item.place) for item in (*new, *values)):
-                is_title = self.text[place[0]].isupper() or place[0] == 0 or self.text[place[0]].isdigit()
-                if is_title or self._ends_phrase(place[1]):
-                    items.append(_Item(place, one.name, "entity", self.text[slice(*place)], bounds=is_title))
+        taken, counted = [one.place for one in (*new, *values)], {one.place[1] + 1 for one in values}
+        for place, one in sorted(found.items(), key=lambda entry: entry[0][0] - entry[0][1]):
+            if any(meet(place, other) for other in taken):
+                continue
+            taken.append(place)
+            is_title = self.text[place[0]].isupper() or place[0] == 0 or self.text[place[0]].isdigit()
+            if is_title or (self._ends_phrase(place[1]) and place[0] not in counted):
+                called = self.text[slice(*place)]
+                items.append(_Item(place, self._meant(called, one), "entity", called, bounds=is_title))
         items += [one for one in (*new, *values) if not any(meet(one.place, other.place) for other in items)]
         first = [_Item((0, 0), one.name, "entity", bare_name(one.name)) for one in pronoun[:1]]
         return first + sorted(items, key=lambda one: one.place)[:MOST_ITEMS]
+
+    def _meant(self, called: str, mention: Mention) -> str:
+        """Return the thing that a name means: as everywhere else, if it has that name."""
+        linked = self.facts.linker.entity(called) if isinstance(self.facts, LinkedFactSet) else None
+        return mention.name if linked is None or bare_name(linked.name) != called else linked.name
 
     def _ends_phrase(self, stop: int) -> bool:
         """Return whether no word follows that belongs to what is named in small letters: no `film` of `a film by Ann`."""
@@ -319,35 +322,52 @@ class _StatedSentence(SentenceParts):
 
     def _pairs(self) -> Iterator[_Pair]:
         """Yield the pairs of items that may be facts, with the predicates that are compared."""
-        items, words = self._items, ""
+        items, words = self._items, cast("tuple[str, str] | None", None)
         for at, item in enumerate(items):
             before = [one for one in items[:at] if one.kind == "entity" and one.bounds]
-            if not before and item.kind == "entity":
+            if not before and (item.kind == "entity" or at + 1 == len(items)):
                 continue
             begin = max((one.place[1] for one in items[:at] if one.bounds), default=0)
             between = self.text[begin : item.place[0]]
-            own = self._words_of(items, item, before, between)
-            words = own or words
-            if not words:
+            words = self._words_of(items, item, before, between) or words
+            subject = self._subject(items, at, between)
+            if words is None or subject is None or subject.name == item.name:
                 continue
-            subjects = before or [one for one in items[at:] if one.kind == "entity"][:1]
-            likely, other = (subjects[-1], subjects[0]) if _RELATIVE.match(between) else (subjects[0], subjects[-1])
-            for subject in dict.fromkeys((likely, other)) if own else (likely,):
-                if subject.name != item.name and (names := self._compared(subject, item, words)):
-                    said = f"{subject.called} {words} {item.called}{self._after(item)}."
-                    yield _Pair(subject, item, said, names, 0.0 if subject == likely else NOT_NEAREST)
+            if names := self._compared(subject, item, " ".join(words)):
+                said = f"{words[0]} {subject.called} {words[1]} {item.called}{self._after(item)}.".lstrip()
+                yield _Pair(subject, item, said, names)
 
-    def _words_of(self, items: Sequence[_Item], item: _Item, before: Sequence[_Item], between: str) -> str:
-        """Return what the sentence says between a subject and an item; empty in a list, whose items have the same."""
+    def _subject(self, items: Sequence[_Item], at: int, between: str) -> _Item | None:
+        """Return what something is said of before an item: the name before a relative pronoun, or else the last one that begins
+        a clause; without a name before it, the one after it."""
+        before = [one for one in items[:at] if one.kind == "entity" and one.bounds]
+        if not before:
+            return next((one for one in items[at:] if one.kind == "entity"), None)
+        if _RELATIVE.match(between):
+            return before[-1]
+        return next((one for one in reversed(before) if self._begins_clause(one)), before[0])
+
+    def _begins_clause(self, item: _Item) -> bool:
+        """Return whether a name has only function words before it in its clause, and more of the clause after it."""
+        start, stop = item.place
+        clause = _JOINS.split(self.text[:start])[-1]
+        after = self.text[stop:].lstrip()
+        is_first = all(self.words.is_function(one) for one in re.findall(r"\w+", clause))
+        return is_first and bool(re.match(r"[\w'’]", after)) and not _JOINS.match(after)
+
+    def _words_of(
+        self, items: Sequence[_Item], item: _Item, before: Sequence[_Item], between: str
+    ) -> tuple[str, str] | None:
+        """Return what the sentence says before a subject, if it begins so, and between this and an item; None in a list, whose
+        items have the same."""
         if not before:  # a time before what it is said of
             entity = next((one for one in items if one.kind == "entity"), None)
-            return "" if entity is None else self.text[entity.place[1] :].strip(" .,")[:LONGEST_VALUE]
-        parts = [part.strip() for part in _JOINS.split(between)]
-        said = next((part for part in reversed(parts) if part), "")
-        first = before[0]
-        if len(before) == 1 and first.place[0] and (start := self.text[: first.place[0]].strip()):
-            said = f"{start} {said}" if not _JOINS.search(start) else said
-        return said.removeprefix("'s ").removeprefix("’s ")
+            return None if entity is None else ("", self.text[entity.place[1] :].strip(" .,")[:LONGEST_VALUE])
+        said = next((part.strip() for part in reversed(_JOINS.split(between)) if part.strip()), "")
+        start = self.text[: before[0].place[0]].strip() if len(before) == 1 else ""
+        start = "" if _JOINS.search(start) else start
+        said = said.removeprefix("'s ").removeprefix("’s ")
+        return (start, said) if said or start else None
 
     def _after(self, item: _Item) -> str:
         """Return the words after a number, which say what it counts."""
@@ -359,7 +379,7 @@ class _StatedSentence(SentenceParts):
         names, schema = self._fitting(subject, item), self._options.schema
         near = replace(self.channel, text=f"{words}{self._after(item)}").meanings(names).tolist()
         if schema is None:
-            near = [one + USUAL * self._usualness(subject, item, name) for one, name in zip(near, names, strict=True)]
+            near = [one + self._usualness(subject, item, name) for one, name in zip(near, names, strict=True)]
         order = sorted(range(len(names)), key=lambda n: -near[n])[:COMPARED]
         return {names[n]: near[n] for n in order}
 
@@ -367,7 +387,8 @@ class _StatedSentence(SentenceParts):
         usual, facts = self._reader.usual, self._reader.facts
         found = usual.log_share(() if subject.is_new else usual.classes(subject.name), predicate)
         inverse = facts.inverse_of(predicate) if item.kind == "entity" else None
-        return found + (usual.log_share(usual.classes(item.name), inverse) if inverse and not item.is_new else found)
+        found += usual.log_share(usual.classes(item.name), inverse) if inverse and not item.is_new else found
+        return USUAL * found - BACKWARDS * self._reader.kinds[predicate][1]
 
     def _fitting(self, subject: _Item, item: _Item) -> list[str]:
         """Return the predicates that a pair may have, by the kind of the item and the schema."""

@@ -29,7 +29,7 @@ from refactx.fact import counted, line, written_part
 if TYPE_CHECKING:
     from refactx.ask.extraction import ExtractedFacts
     from refactx.extraction.files import Document
-    from refactx.extraction.run import FactFormat
+    from refactx.extraction.runs import FactFormat
     from refactx.ingest import FactWriter
 
 _FORMATS: "Mapping[str, FactFormat]" = {".nt": "nt", ".jsonl": "jsonl"}
@@ -52,7 +52,7 @@ _FORMATS: "Mapping[str, FactFormat]" = {".nt": "nt", ".jsonl": "jsonl"}
 @click.option("--new-names", type=click.Choice(["none", "typed", "any"]), default="none", show_default=True,
               help="Names that the index does not have.")  # fmt: skip
 @click.option("--verify", is_flag=True, help="Look at each fact again; the doubtful are left out.")
-@click.option("--min-confidence", type=float, default=2.0, show_default=True, help="Of a fact, in nats.")
+@click.option("--min-confidence", type=float, default=1.0, show_default=True, help="Of a fact, in nats.")
 @PROMPT
 @WEIGHTS
 @server_options
@@ -92,7 +92,7 @@ def extract(
     from refactx.ask.schema import FactSchema
     from refactx.build import fact_writer
     from refactx.extraction.files import documents_of, files_of
-    from refactx.extraction.run import run, run_file, writer_of
+    from refactx.extraction.runs import run, run_file, writer_of
     from refactx.index.open import open_index
     from refactx.progress import progress_bar
 
@@ -150,7 +150,7 @@ def _say(text: str) -> None:
 
 def _remember(writer: "FactWriter", document: "Document", found: "ExtractedFacts", *, also: bool) -> None:
     """Write facts into the index, each with its reference. One that contradicts another is said, and not written."""
-    from refactx.extraction.run import reference_of
+    from refactx.extraction.runs import reference_of
 
     for one in found.facts:
         reference = tuple((name, written_part(value)) for name, value in reference_of(document, one))

@@ -12,9 +12,9 @@ from refactx.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from refactx.extraction.files import Document, documents_of, files_of
-    from refactx.extraction.run import run, run_file, writer_of
+    from refactx.extraction.runs import run, run_file, writer_of
 
 __all__ = ["Document", "documents_of", "files_of", "run", "run_file", "writer_of"]
 __getattr__ = lazy_exports(
-    "refactx.extraction", {"files": "Document documents_of files_of", "run": "run run_file writer_of"}
+    "refactx.extraction", {"files": "Document documents_of files_of", "runs": "run run_file writer_of"}
 )
