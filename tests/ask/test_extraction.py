@@ -149,24 +149,7 @@ def test_hostile_text_makes_no_names(text: str) -> None:
     assert not any(one.is_known for one in found.facts)
 
 
-PIECES = [
-    "France",
-    "Paris",
-    "Nice",
-    "Zed",
-    "capital",
-    "the",
-    "of",
-    "is",
-    ".",
-    "1911",
-    "<",
-    ">",
-    "Fact:",
-    "12",
-    "He",
-    ",",
-] + ["\n\n"]
+PIECES = ["France", "Paris", "Nice", "Zed", "capital", "the", "of", "is", "1911", "12", "He", "Fact:", *"<>.,", "\n\n"]
 
 
 @settings(max_examples=60)
