@@ -283,9 +283,7 @@ class _StatedSentence(SentenceParts):
         return not after[:1].isalnum() or bool(_JOINS.match(after))
 
     def _new_names(self, known: Mapping[Place, Mention]) -> list[_Item]:
-        """Return the names in capital letters that the index does not have, if they are allowed."""
-        if self._options.new_names == "none":
-            return []
+        """Return the names in capital letters that the index does not have: what is said of them is said of nothing else."""
         found = list[_Item]()
         for one in _NAME.finditer(self.text):
             words = one[0].split()
@@ -332,6 +330,8 @@ class _StatedSentence(SentenceParts):
             words = self._words_of(items, item, before, between) or words
             subject = self._subject(items, at, between)
             if words is None or subject is None or subject.name == item.name:
+                continue
+            if self._options.new_names == "none" and (subject.is_new or item.is_new):
                 continue
             if names := self._compared(subject, item, " ".join(words)):
                 said = f"{words[0]} {subject.called} {words[1]} {item.called}{self._after(item)}.".lstrip()
