@@ -115,7 +115,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "engines": 6475,
     "walks": 4870,  # subjects drawn by chance; statements in hops, groups, tables and sums, as text, answer and SPARQL
     "selection": 4520,  # sets of a class in a place with a bound; the choice among statements; what the linker finds
-    "ask": 7150,  # the facts of a text; its claims; questions made of statements; answers by language; thoughts
+    "ask": 7160,  # the facts of a text; its claims; questions made of statements; answers by language; thoughts
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
