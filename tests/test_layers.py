@@ -61,10 +61,10 @@ INGEST_LAYERS = """
     sources      source_options   report    parallel
     profile      qualifiers
 """
-RUN_BY_ASK = ("refactx.ask.grounded", "refactx.ask.teach.training")
+RUN_BY_OTHERS = ("refactx.ask.grounded", "refactx.ask.teach.training", "refactx.eval.speed")
 LIBRARIES = {  # where a library may be imported; a prefix of a module's name
-    "torch": ("refactx.engines.transformers", "refactx.engines.vllm", "refactx.models", *RUN_BY_ASK),
-    "transformers": ("refactx.engines.transformers", "refactx.models", *RUN_BY_ASK),
+    "torch": ("refactx.engines.transformers", "refactx.engines.vllm", "refactx.models", *RUN_BY_OTHERS),
+    "transformers": ("refactx.engines.transformers", "refactx.models", *RUN_BY_OTHERS),
     "peft": ("refactx.models", "refactx.ask.teach.training"),
     "vllm": ("refactx.engines.vllm",),
     "mcp": ("refactx.mcp",),
@@ -117,9 +117,9 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "ask": 6500,  # the claims of a text; questions made of statements; answers by language; thoughts
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks
-    "eval": 4862,  # questions of a language
-    "documents server mcp": 8750,  # claims; qualifiers; classes of replies; facts that are written; tools of both
-    "cli models build": 7230,  # check; remember, correct, rename; the tokenizer of a GGUF file is kept; options; languages
+    "eval": 5552,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
+    "documents server mcp": 8757,  # tools that search a pack; claims; qualifiers; classes of replies; facts that are written; tools of both
+    "cli models build": 7482,  # compare, judge, speed, kinds and feedback; check; remember, correct, rename; the tokenizer of a GGUF file is kept; options; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

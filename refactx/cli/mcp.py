@@ -60,8 +60,8 @@ def mcp(
     """Serve tools to an assistant, over standard input and output (Model Context Protocol).
 
     With --index: find, complete, facts, check_fact, query, sparql and classes; with --model, also ask and check_text; with
-    --writable, also add_fact, correct_fact and forget_fact: others only read. With --pack: validate, run_sparql and describe;
-    with --model, also translate.
+    --writable, also add_fact, correct_fact and forget_fact: others only read. With --pack: validate, search, retrieve,
+    patterns, examples, run_sparql and describe; with --model, also translate.
     """
     if pack_name is None:
         _check_index_alone(context)
