@@ -93,7 +93,6 @@ ONE_IMPORTER = 200
 """A module with fewer lines has two importers, or one in another folder, or a reason here."""
 REASONS = {
     "refactx.ask.thinking": "a chooser of its own, for texts that begin with a thought",
-    "refactx.eval.judge": "a model on a server, by its own client",
     "refactx.eval.names": "names of entities for answers, read from an index",
     "refactx.ingest.knowledge.nodes": "nodes that make statements, which the shape of a graph is full without",
     "refactx.ingest.parsers.graphml": "nodes and edges, which are no rows of a table",
@@ -118,8 +117,8 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks
     "eval": 5552,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
-    "documents server mcp": 8757,  # tools that search a pack; claims; qualifiers; classes of replies; facts that are written; tools of both
-    "cli models build": 7482,  # compare, judge, speed, kinds and feedback; check; remember, correct, rename; the tokenizer of a GGUF file is kept; options; languages
+    "documents server mcp": 8757,  # tools that search a pack; claims; qualifiers; classes of replies; facts that are written
+    "cli models build": 7482,  # compare, judge, speed, kinds, feedback; check; remember, correct, rename; options; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

@@ -12,6 +12,8 @@ from refactx.errors import InputError
 from refactx.fact import line
 from refactx.lazy import require
 
+PLOT = click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Also write a plot (SVG).")
+
 
 def write_plot(path: Path, svg: str) -> None:
     """Write a plot. Raises InputError if that cannot be done."""
@@ -20,9 +22,6 @@ def write_plot(path: Path, svg: str) -> None:
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}: give another file with --plot") from error
     click.echo(f"plot: {path}", err=True)
-
-
-PLOT = click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Also write a plot (SVG).")
 
 
 @click.command()
@@ -49,7 +48,8 @@ def compare(runs: tuple[Path, ...], form: str, figures: tuple[str, ...], plot: P
     from refactx.eval import compare as tables
 
     found = tables.compare_runs(runs, figures)
-    click.echo(tables.FORMATS[form](found), nl=False)
+    written = {"markdown": tables.markdown, "latex": tables.latex, "csv": tables.comma_separated}
+    click.echo(written[form](found), nl=False)
     if plot is not None:
         require("matplotlib", "eval")
         write_plot(plot, tables.plot(found))
@@ -112,6 +112,3 @@ def speed(model: str, index: str, tokens: int, dtype: str, device: str, out: Pat
         timed = measure_speed(*loaded, opened, tokens)
     write_speed(out, {"model": model, "index": index}, timed)
     click.echo((out / "speed.md").read_text(encoding="utf-8").rstrip())
-
-
-COMMANDS = {command.name: command for command in (compare, judge, speed) if command.name}

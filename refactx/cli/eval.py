@@ -10,8 +10,8 @@ import click
 from click.core import ParameterSource
 
 from refactx.ask.prompt import Generation
-from refactx.cli import compare
 from refactx.cli import options as common
+from refactx.cli.compare import compare, judge, speed
 from refactx.cli.help import CommandWithOthers
 from refactx.cli.query import WRITING, PolicyOptions, check_place
 from refactx.cli.translate import Models, TranslatorOptions, engine_of, open_translator
@@ -21,7 +21,7 @@ from refactx.models.options import ServerOptions
 
 if TYPE_CHECKING:
     from refactx.eval.pack_task import Mode, PackCase
-    from refactx.eval.questions import Sample
+    from refactx.eval.questions import StratifiedSample
     from refactx.eval.run import Shard, Task
     from refactx.sparql.packs.translator import Translator
 
@@ -111,7 +111,7 @@ _own_options = common.all_of(
 )
 
 
-@click.command("eval", cls=CommandWithOthers, groups=_GROUPS, commands=compare.COMMANDS)
+@click.command("eval", cls=CommandWithOthers, groups=_GROUPS, commands=[compare, judge, speed])
 @click.argument("questions", type=click.Path(path_type=Path), required=False)
 @common.MODEL
 @common.INDEX
@@ -185,9 +185,9 @@ def _without(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in names}
 
 
-def _sample(given: dict[str, Any]) -> "Sample | None":
+def _sample(given: dict[str, Any]) -> "StratifiedSample | None":
     """Return the sample that is asked for. Its seed is that of texts too, which need one if they are sampled alone."""
-    from refactx.eval.questions import Sample
+    from refactx.eval.questions import StratifiedSample
 
     by, size = given.pop("by"), given["sample"]
     if size is None:
@@ -197,7 +197,7 @@ def _sample(given: dict[str, Any]) -> "Sample | None":
     seed = given["seed"] or 0
     if not given["temperature"]:
         given["seed"] = None
-    return Sample(size, by or "kind", seed)
+    return StratifiedSample(size, by or "kind", seed)
 
 
 def _answer_task(given: dict[str, Any]) -> "Task[Any]":

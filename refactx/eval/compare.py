@@ -7,7 +7,7 @@ modes, and for written queries the policies, stand in place of with facts and wi
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -42,7 +42,7 @@ Column = tuple[str, Figure]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunTable:
     """Figures of runs. `values`: of those that a run has, by row and column; `notes`: what is not the same in all runs."""
 
     rows: Sequence[Row]
@@ -59,7 +59,7 @@ class Comparison:
         return grid
 
 
-def compare_runs(paths: Sequence[Path], figures: Sequence[str] = ()) -> Comparison:
+def compare_runs(paths: Sequence[Path], figures: Sequence[str] = ()) -> RunTable:
     """Return the figures of runs, given their folders or files `report.json`. `figures`: keys of those, none: the usual ones.
 
     Sets of the same name with other questions are columns of their own; runs that would stand in one place have the names of
@@ -92,7 +92,7 @@ def compare_runs(paths: Sequence[Path], figures: Sequence[str] = ()) -> Comparis
 
     rows = sorted(dict.fromkeys(row for row, _ in values), key=lambda row: ways.index(row[0]))
     columns = sorted(dict.fromkeys(column for _, column in values), key=place)
-    return Comparison(rows, columns, values, list(_notes(reports, models, asked)))
+    return RunTable(rows, columns, values, list(_notes(reports, models, asked)))
 
 
 def _metric(key: str) -> str:
@@ -143,7 +143,7 @@ def _notes(reports: Mapping[Path, _Report], models: Mapping[Path, str], asked: M
             yield line(f"{name.replace('_', ' ')}: {told}")
 
 
-def markdown(table: Comparison) -> str:
+def markdown(table: RunTable) -> str:
     """Return a comparison as a table of Markdown."""
     sets, figures, *rows = [[plain(text) for text in row] for row in table.grid()]
     head = [f"{one}: {name}" if one else name for one, name in zip(sets, figures, strict=True)]
@@ -151,7 +151,7 @@ def markdown(table: Comparison) -> str:
     return "\n".join([*lines, *(f"\n{plain(note)}." for note in table.notes)]) + "\n"
 
 
-def latex(table: Comparison) -> str:
+def latex(table: RunTable) -> str:
     """Return a comparison as a `tabular` of LaTeX, which needs no package."""
     sets, figures, *rows = [
         ["".join(_LATEX.get(sign, sign) for sign in text) for text in row] for row in table.grid("--")
@@ -164,7 +164,7 @@ def latex(table: Comparison) -> str:
     return "\n".join([*lines, r"\hline", r"\end{tabular}", *(f"% {note}" for note in table.notes)]) + "\n"
 
 
-def comma_separated(table: Comparison) -> str:
+def comma_separated(table: RunTable) -> str:
     """Return a comparison as CSV: a line for each figure of a run, with its interval."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -175,7 +175,7 @@ def comma_separated(table: Comparison) -> str:
     return file.getvalue()
 
 
-def plot(table: Comparison) -> str:
+def plot(table: RunTable) -> str:
     """Return a plot of all shares of questions as SVG. Raise InputError if there is none. It needs matplotlib."""
     from refactx.eval.plots import dots, standalone
 
@@ -190,6 +190,3 @@ def plot(table: Comparison) -> str:
 
 def _is_share(value: Any) -> bool:
     return value is None or (isinstance(value, Mapping) and (value["value"] is None or 0 <= value["value"] <= 1))
-
-
-FORMATS: dict[str, Callable[[Comparison], str]] = {"markdown": markdown, "latex": latex, "csv": comma_separated}

@@ -101,7 +101,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class StratifiedSample:
     """A sample of `size` questions in which each kind has the share that it has among all of them.
 
     `by`: what the kinds are of: `kind`, `answer_kind` or `source`; `seed`: another one takes other questions.
@@ -115,7 +115,7 @@ class Sample:
         """Return the sample; all questions if there are no more. What the shares leave over goes to the largest remainders.
 
         >>> some = [Question(id=f"{n}", source="s", text="Q?", answers=(), kind="ab"[n % 4 == 0]) for n in range(40)]
-        >>> Counter(question.kind for question in Sample(10).of(some))
+        >>> Counter(question.kind for question in StratifiedSample(10).of(some))
         Counter({'a': 7, 'b': 3})
         """
         strata = defaultdict[str, list[Question]](list)
@@ -514,7 +514,7 @@ def choose_questions(
     split: Split = "all",
     kinds: Collection[str] = (),
     limit: int | None = None,
-    sample: Sample | None = None,
+    sample: StratifiedSample | None = None,
 ) -> list[Question]:
     """Return at most `limit` questions of a half and of some kinds (none given: all), in the order of their hashes.
 

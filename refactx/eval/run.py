@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from uuid import uuid4
 
 from refactx.errors import InputError
-from refactx.eval.questions import Question, Sample, Split, choose_questions, count_left_out
+from refactx.eval.questions import Question, Split, StratifiedSample, choose_questions, count_left_out
 from refactx.eval.report import Figure, Layout, write_report
 from refactx.eval.statistics import Estimate
 from refactx.models.options import EngineOptions
@@ -369,7 +369,7 @@ class IndexTask(Task[Question]):
     db: str | None = None
     split: Split = "all"
     kinds: tuple[str, ...] = ()
-    sample: Sample | None = None
+    sample: StratifiedSample | None = None
     language: str | None = None
     prompt: str | None = "wikidata"
     engine: EngineOptions = field(default_factory=EngineOptions)

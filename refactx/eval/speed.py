@@ -63,7 +63,7 @@ class TriggerForcer(LogitsProcessor):
         return _FACT_END.search(text) is not None  # a part of a fact has no `>`
 
 
-class Clock(StoppingCriteria):
+class StepClock(StoppingCriteria):
     """Records (ids in a row, time) at each step, and never stops."""
 
     def __init__(self) -> None:
@@ -118,8 +118,8 @@ def measure_speed(model: Any, tokenizer: Any, index: FactSource, tokens: int) ->
     timed = {}
     for way, writer in (("grounded", grounded), ("free", model)):
         processors: list[LogitsProcessor] = [TriggerForcer(tokenizer, index.trigger)] if way == "grounded" else []
-        _generate(writer, inputs, processors, min(tokens, _WARM_UP), Clock())
-        clock, passes = Clock(), _Passes()
+        _generate(writer, inputs, processors, min(tokens, _WARM_UP), StepClock())
+        clock, passes = StepClock(), _Passes()
         hook = model.register_forward_pre_hook(passes)
         started = time.perf_counter()
         try:
@@ -148,7 +148,7 @@ class _Passes:
         self.count += 1
 
 
-def _generate(writer: Any, inputs: Any, processors: list[LogitsProcessor], tokens: int, clock: Clock) -> Any:
+def _generate(writer: Any, inputs: Any, processors: list[LogitsProcessor], tokens: int, clock: StepClock) -> Any:
     return writer.generate(
         **inputs,
         do_sample=False,

@@ -65,7 +65,7 @@ class PropertyValue:
 
 
 @dataclass(frozen=True)
-class FoundTerm:
+class SchemaMatch:
     """A class, property or individual of the schema. `score`: how near it is to what was sought, about 1 for its name."""
 
     name: str
@@ -140,13 +140,13 @@ class PackTools:
         report = validate(with_prefixes(query, self._pack.prefixes), self._pack)
         return QueryCheck(report.ok, report.problems, report.count)
 
-    def search(self, words: str, limit: Limit = 10) -> Sequence[FoundTerm]:
+    def search(self, words: str, limit: Limit = 10) -> Sequence[SchemaMatch]:
         """Find classes and properties of this endpoint by meaning: those whose name or description is nearest to `words`."""
         terms = list(self._pack.schema.values())
         nearness = self._ranker.nearness(words, list(map(_described, terms)))
         best = sorted(zip(nearness.tolist(), terms, strict=True), key=lambda one: -one[0])[:limit]
         return [
-            FoundTerm(
+            SchemaMatch(
                 self._pack.shorten(one.iri), one.kind, next(iter(one.labels.values()), ""), one.comment, round(score, 3)
             )
             for score, one in best

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refactx.cli.main import cli
 from refactx.eval import AnswerTask
 from refactx.eval.answers import Gold, is_equal
-from refactx.eval.questions import Question, Sample, choose_questions, kinds_of, read_questions
+from refactx.eval.questions import Question, StratifiedSample, choose_questions, kinds_of, read_questions
 
 FILES = Path(__file__).parent / "questions"
 
@@ -22,19 +22,21 @@ def test_a_sample_has_the_shares_of_all(kinds: list[str], size: int, seed: int) 
     asked = [
         Question(id=f"{n}", source="s", text="Q?", answers=(), kind=kind, key=f"{n}") for n, kind in enumerate(kinds)
     ]
-    taken = choose_questions(asked, sample=Sample(size, "kind", seed))
+    taken = choose_questions(asked, sample=StratifiedSample(size, "kind", seed))
     assert len(taken) == min(size, len(asked)) == len({one.key for one in taken})
     whole, found = Counter(kinds), Counter(one.kind for one in taken)
     for kind, number in whole.items():
         assert abs(found[kind] - len(taken) * number / len(asked)) < 1
-    assert choose_questions(asked[::-1], sample=Sample(size, "kind", seed)) == taken, "whatever the order of the file"
+    assert choose_questions(asked[::-1], sample=StratifiedSample(size, "kind", seed)) == taken, (
+        "whatever the order of the file"
+    )
 
 
 def test_another_seed_takes_others_and_a_limit_comes_after() -> None:
     asked = [Question(id=f"{n}", source="s", text="Q?", answers=(), key=f"{n}") for n in range(100)]
-    one, other = (choose_questions(asked, sample=Sample(20, seed=seed)) for seed in (1, 2))
+    one, other = (choose_questions(asked, sample=StratifiedSample(20, seed=seed)) for seed in (1, 2))
     assert {q.id for q in one} != {q.id for q in other}
-    assert choose_questions(asked, limit=5, sample=Sample(20, seed=1)) == one[:5]
+    assert choose_questions(asked, limit=5, sample=StratifiedSample(20, seed=1)) == one[:5]
 
 
 def test_exact_match_is_letter_by_letter_but_for_case() -> None:
