@@ -42,7 +42,7 @@ _OF_ANSWERS = (
 )
 _OF_PACKS = (
     *_PACK_GROUP, *_SAMPLE, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "language", "limit",
-    "shard", "seed", "out", "as_json", *common.MACHINE_GROUP, "index",
+    "shard", "out", "as_json", *common.MACHINE_GROUP, "index",
 )  # fmt: skip
 _GROUPS = {
     "Questions and judge": ("split", "kinds", "limit", *_SAMPLE, "shard", "judge", "judge_url", "judge_prompt"),
@@ -134,7 +134,8 @@ def eval_(as_json: bool, **given: Any) -> None:
     given["sample"] = _sample(given)
     with ExitStack() as stack:
         if given["pack_name"] is not None:
-            _refuse(given.keys() - set(_OF_PACKS), "is not of packs: leave out one of --pack and this")
+            own = {*_OF_PACKS, "seed"} if given["sample"] else {*_OF_PACKS}
+            _refuse(given.keys() - own, "is not of packs: leave out one of --pack and this")
             task: Task[Any] = _pack_task(given, stack)
         elif given["questions"] is None:
             raise InputError("there are no questions: give a file, or --pack PACK for the cases of a domain pack")

@@ -32,6 +32,7 @@ def questions() -> None:
 def kinds(files: tuple[Path, ...], language: str | None, plot: Path | None, as_json: bool) -> None:
     """Show the shares of kinds of questions and of answers in question sets, as a table for each and as one plot."""
     from refactx.eval.questions import kinds_of
+    from refactx.eval.report import plain
 
     found = {
         path.stem if len({one.stem for one in files}) == len(files) else str(path): kinds_of(path, language)
@@ -42,10 +43,10 @@ def kinds(files: tuple[Path, ...], language: str | None, plot: Path | None, as_j
     for name, counts in found.items() if not as_json else ():
         answers = list(dict.fromkeys(kind for row in counts.values() for kind in row))
         whole = sum(sum(row.values()) for row in counts.values())
-        click.echo(f"| {name} ({whole}) | {' | '.join(answers)} | all |\n|{'---|' * (len(answers) + 2)}")
+        click.echo(f"| {plain(name)} ({whole}) | {' | '.join(answers)} | all |\n|{'---|' * (len(answers) + 2)}")
         for kind, row in counts.items():
             cells = [row.get(answer, 0) for answer in answers]
-            click.echo(f"| {kind} | {' | '.join(f'{n / whole:.0%}' for n in [*cells, sum(cells)])} |")
+            click.echo(f"| {plain(kind)} | {' | '.join(f'{n / whole:.0%}' for n in [*cells, sum(cells)])} |")
     if plot is not None:
         require("matplotlib", "eval")
         from refactx.eval.plots import stacks, standalone

@@ -52,22 +52,25 @@ def read_feedback(path: Path, marker: str = MARKER) -> tuple[list[Marked], int]:
     found, wrong, asked = dict[str, Marked](), set[tuple[str, str]](), dict[str, None]()
     for number, one in _lines(path):
         try:
-            question, said = one["question"].strip(), final_answer(one["answer"], marker) or one["answer"].strip()
-            given, sparql = tuple(filter(None, map(str.strip, one.get("answers", ())))), one.get("sparql", "").strip()
+            question, text, sparql = (_whole(one.get(key, "")) for key in ("question", "answer", "sparql"))
+            given = tuple(filter(None, map(_whole, one.get("answers", ()))))
+            if not question or "answer" not in one:
+                raise KeyError("question or answer")
         except (KeyError, AttributeError, TypeError) as error:
             raise InputError(
                 f"{path}: line {number} has no question with an answer ({error!r}): give a file of feedback"
             ) from None
-        asked[question] = None
-        if not one.get("right"):
-            wrong.add((question, said))
-            if not given:
-                continue
-        if given or (one.get("right") and "\n" not in said and outcome(said, at_limit=False) == "given"):
-            right = bool(one.get("right"))
+        asked[question], said, right = None, final_answer(text, marker) or text, one.get("right") is True
+        if not right:
+            wrong.add((question, said.casefold()))
+        if given or (right and "\n" not in said and outcome(said, at_limit=False) == "given"):
             found[question] = Marked(question=question, answers=given or (said,), sparql=sparql if right else "")
-    kept = [one for one in found.values() if not any((one.question, said) in wrong for said in one.answers)]
+    kept = [one for one in found.values() if not any((one.question, said.casefold()) in wrong for said in one.answers)]
     return kept, len(asked) - len(kept)
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-8", "replace").decode().strip()  # JSON may have half a character
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Any]]:
