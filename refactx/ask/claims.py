@@ -67,8 +67,8 @@ LOOKED_AT, OBJECTS = 40, 500
 LEAST_OF_NAMED, LEAST_OF_OTHERS = 2.0, 7.0
 """The least confidence, in nats, in a property of which the sentence names an object, and in one of which it has another."""
 EXCHANGED_GAIN = 2.0
-"""How much likelier, in nats, a sentence with its two names exchanged has to be for it to say a fact the wrong way round: 1 in
-45 of those that are right is, and nearly all that are not (0.5B)."""
+"""How much likelier, in nats, a sentence with its two names exchanged has to be for it to say a fact the wrong way round, after
+the fact's property and after its inverse."""
 AT_ONCE = 8
 """Sentences that the model reads together."""
 LONGEST, SCORED = 500, 64
@@ -264,8 +264,10 @@ class _Sentence:
         if not judged:
             return [(*NOT_THERE[:3], gains[best])] if self._has_value(compared[best].subject) else []
         if (exchanged := self._exchanged(compared[best])) is not None:
-            [other] = yield from _likelihoods(score_of(exchanged), [texts[best]], trees)
-            if other > likely[texts[best]] + EXCHANGED_GAIN:
+            both = self._both_ways(compared[best])
+            there = yield from _likelihoods(score_of(self._text), both, trees)
+            other = yield from _likelihoods(score_of(exchanged), both, trees)
+            if (other - there).min() > EXCHANGED_GAIN:
                 judged = [("differs", None, fact, gain) for _, fact, _, gain in judged]
         return judged + [claim for n in others for claim in self._claims(compared[n], gains[n], used)]
 
@@ -280,6 +282,12 @@ class _Sentence:
             return None
         (start, stop), (low, high) = ends
         return text[:start] + text[low:high] + text[stop:low] + text[start:stop] + text[high:]
+
+    def _both_ways(self, one: _NamedProperty) -> list[IdPath]:
+        """Return the ids of a property of a subject, and of its inverse of the only named object."""
+        inverse = self._facts.inverse_of(one.name)
+        backwards = [] if inverse is None else [self._ids(value, inverse) for value in one.named]
+        return [self._ids(one.subject.name, one.name), *backwards]
 
     def _claims(self, one: _NamedProperty, confidence: float, used: list[tuple[Place, Place]]) -> Iterator[Judged]:
         """Yield the claims of a property. `used`: the places of subjects and values that likelier properties have taken, to
