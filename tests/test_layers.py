@@ -104,7 +104,7 @@ REASONS = {
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
     "top modules": 1850,  # qualifiers in the text of a fact; ids in texts; indexes of a fact
-    "tree": 2200,  # a sum knows its only paths, and what none of its parts has; which of many sequences are facts, which was in walks
+    "tree": 2200,  # a sum knows its only paths, and what none of its parts has; which of many sequences are facts
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
     "postgres": 3530,  # whether facts have qualifiers; changes of single facts are counted
     "index share": 3910,  # qualifiers with their ids; two indexes read as one; predicates of inverse facts
@@ -113,7 +113,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "engines": 6475,
     "walks": 4850,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
     "selection": 4520,  # sets of a class in a place with a bound; the choice among statements; what the linker finds
-    "ask": 6560,  # the claims of a text, which way round they say a fact; questions made of statements; answers by language; thoughts
+    "ask": 6560,  # the claims of a text, which way round they say a fact; questions made of statements; thoughts
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks
     "eval": 5552,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions

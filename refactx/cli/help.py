@@ -73,6 +73,11 @@ class CommandWithOthers(GroupedCommand, click.Group):
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return click.Command.collect_usage_pieces(self, ctx)
 
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters; without arguments for the usage of the commands below."""
+        known = super().get_params(ctx)
+        return known if ctx.command is self else [one for one in known if not isinstance(one, click.Argument)]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
