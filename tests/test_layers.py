@@ -118,7 +118,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks
     "eval": 5552,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
     "documents server mcp": 8757,  # tools that search a pack; claims; qualifiers; classes of replies; facts that are written
-    "cli models build": 7482,  # compare, judge, speed, kinds, feedback; check; remember, correct, rename; options; languages
+    "cli models build": 7486,  # compare, judge, speed, kinds, feedback; check; remember, correct, rename; options; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""
