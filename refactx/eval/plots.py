@@ -100,7 +100,7 @@ def stacks(parts: Mapping[str, Mapping[str, float]], name: str, unit: str) -> st
         axes.xaxis.set_major_formatter(PercentFormatter(1))
         _rows(axes, list(parts))
 
-    return _drawn(name, _height(len(parts), 1) + 0.25 * (len(kinds) // 4), draw, len(kinds))
+    return _drawn(name, _height(len(parts), 1) + 0.25 * (len(kinds) // 3), draw, len(kinds))
 
 
 def bars(counts: Mapping[str, Mapping[str, int]], name: str, unit: str) -> str:
@@ -185,7 +185,10 @@ def _drawn(name: str, height: float, draw: Callable[[Axes], None], runs: int) ->
         draw(axes)
         if runs > 1:
             figure.legend(
-                *axes.get_legend_handles_labels(), loc="outside upper left", ncols=min(runs, 5), frameon=False
+                *axes.get_legend_handles_labels(),
+                loc="outside upper left",
+                ncols=runs if runs <= 5 else 3,
+                frameon=False,
             )
         return _to_svg(figure, name)
 

@@ -68,6 +68,13 @@ def test_the_shares_of_several_sets_are_printed_and_plotted(tmp_path: Path) -> N
     assert done.exit_code == 0, done.output
     assert "| mintaka (" in done.stdout
     assert "webqsp: answers" in plot.read_text()
+    kinds = {
+        kind
+        for file in files
+        for row in [kinds_of(Path(file))]
+        for kind in (*row, *(a for r in row.values() for a in r))
+    }
+    assert all(f">{kind}</text>" in plot.read_text() for kind in kinds), "the legend has each"
     counts = json.loads(CliRunner().invoke(cli, ["questions", "kinds", *files, "--json"]).stdout)
     assert counts == {Path(file).stem: kinds_of(Path(file)) for file in files}
 
