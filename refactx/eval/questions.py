@@ -116,7 +116,7 @@ class StratifiedSample:
 
         >>> some = [Question(id=f"{n}", source="s", text="Q?", answers=(), kind="ab"[n % 4 == 0]) for n in range(40)]
         >>> Counter(question.kind for question in StratifiedSample(10).of(some))
-        Counter({'a': 7, 'b': 3})
+        Counter({'a': 8, 'b': 2})
         """
         strata = defaultdict[str, list[Question]](list)
         for question in questions:
