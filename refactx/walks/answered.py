@@ -44,10 +44,15 @@ class AnsweredQuery:
 
         if self.query.head == "ask":
             return write(["yes" if result.truth else "no"])[0]
-        if self.query.per is not None:
-            groups = result.values if not result.cells else [cells[0][0] for cells in result.cells]
-            of_groups = result.sorted_by if not result.cells else result.values
-            return "; ".join(f"{one}: {of}" for one, of in zip(write_each(groups), write_each(of_groups), strict=True))
+        if self.query.per is not None or result.cells:
+            names, rows = result.values, [[*map(" / ".join, map(write_each, cells))] for cells in result.cells]
+            if self.query.per is not None:  # a group's number, or its first members with what they are sorted by
+                rows = [[number] for number in result.sorted_by]
+            if self.query.per is not None and result.cells:
+                names = tuple(group for ((group,),) in result.cells)
+                rows = [[*write_each([one]), *by] for one, by in zip(result.values, rows, strict=True)]
+            texts = (", ".join(cell or "-" for cell in row) for row in rows)
+            return at_least + "; ".join(f"{one}: {text}" for one, text in zip(write_each(names), texts, strict=True))
         if self.query.head == "count":
             return f"{at_least}{result.count}"
         names = write(result.values)
