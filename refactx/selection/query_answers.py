@@ -78,6 +78,7 @@ class QueryAnswers:
         best_list = -math.inf  # as likely a list, which begins with facts
         if not heads:
             best_list = max((one.score for one in (yield from search.candidates("list"))), default=-math.inf)
+            best_list -= self._weights.left_out_penalty * any(one.query.per for one in found)
         for head in heads:
             found += yield from search.candidates(head)
         [without] = yield from search.likelihoods("")

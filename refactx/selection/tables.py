@@ -127,7 +127,9 @@ class TableSearch:
         if not sums:
             yield from ((replace(query, head="count", per=one), 0.0) for one in groups)
         best = [one for one in groups if not (one.order or one.operator)] if not sums else []
-        for by, of_measure in self._measures(base, members) if sums or (best and self._orders) else ():
+        filtered = {which.hops[0].predicate for which in query.which if which.hops}
+        for by, meaning in self._measures(base, members) if sums or (best and self._orders) else ():
+            of_measure = 0.0 if by.predicate in filtered else meaning  # which counts once
             for head, per in product(sums, [*groups, None]):
                 yield replace(query, head=head, by=by, per=per), of_measure
             for head, per in product(self._orders, best):

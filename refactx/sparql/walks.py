@@ -216,6 +216,7 @@ def _members(patterns: Patterns, names: _FactNames) -> Query:
         if not by.counted and names.has_text(by.predicate):
             raise _NotAWalk
         chains.remove(sorts[0])
+    show = _columns(chains, patterns, names)
     groups, which = None, list[WalkFilter]()
     if patterns.group is not None:
         groups = Groups(names.hops(_taken(chains, patterns.group, patterns).steps), *_bound(patterns, asked.variable))
@@ -229,14 +230,34 @@ def _members(patterns: Patterns, names: _FactNames) -> Query:
         chain, (start, *also), hops = _start(sorted_by or chains, names)
         chains.remove(chain)
     which += _filters(asked, chains, patterns, names)
-    return Query(head, start, hops, tuple(which), by, limit, also=tuple(also), per=groups)
+    return Query(head, start, hops, tuple(which), by, limit, also=tuple(also), per=groups, show=show)
+
+
+def _columns(chains: list[_Chain], patterns: Patterns, names: _FactNames) -> tuple[MemberValue, ...]:
+    """Return the columns of a table, which are beside what is asked for. Those that a row need not have are no filters."""
+    found = list[MemberValue]()
+    for variable, must_have in patterns.columns.items():
+        first = [edge for edge in patterns.edges if edge.object.variable == variable]
+        (step,) = first[0].steps
+        if step.inverse or step.closure or step.statement:
+            raise _NotAWalk
+        found.append(MemberValue(names.hops([step])[0].predicate))
+        if not must_have:
+            _taken(chains, variable, patterns)
+    return tuple(found)
 
 
 def _groups(patterns: Patterns, names: _FactNames) -> Query:
     """Return the question for what is asked for as the groups of members of another variable, or of an entity: each is what
     some member leads to, so filters of members say what is on the way to it."""
     asked, order = PatternTerm(variable=patterns.asked), patterns.order
-    if patterns.counts or patterns.total or patterns.members or (order is not None and not order.counted):
+    if (
+        patterns.counts
+        or patterns.total
+        or patterns.members
+        or patterns.columns
+        or (order is not None and not order.counted)
+    ):
         raise _NotAWalk
     terms = dict.fromkeys(term for edge in patterns.edges for term in (edge.subject, edge.object) if not term.also)
     for root in [term for term in terms if term != asked and term.text is None]:
@@ -252,8 +273,8 @@ def _groups(patterns: Patterns, names: _FactNames) -> Query:
             per = Groups(hops, operator, value, best, patterns.limit or 1 if order else 0)
             chain, (start, *also), to_root = _start(chains, names)
             chains.remove(chain)
-            which = () if root.id is None else (WalkFilter((), "is", names.entity(root)),)
-            which += _filters(root, chains, patterns, names)
+            itself = [] if root.id is None else [WalkFilter((), "is", names.entity(root))]
+            which = (*itself, *_filters(root, chains, patterns, names))
             return Query("count", start, to_root, which, also=tuple(also), per=per)
     raise _NotAWalk
 

@@ -45,18 +45,19 @@ class AnsweredQuery:
         if self.query.head == "ask":
             return write(["yes" if result.truth else "no"])[0]
         if self.query.per is not None or result.cells:
-            names, rows = result.values, [[*map(" / ".join, map(write_each, cells))] for cells in result.cells]
+            groups = [group for ((group,),) in result.cells] if self.query.per and result.cells else []
+            rows = [[*map(" / ".join, map(write_each, cells))] for cells in result.cells]
             if self.query.per is not None:  # a group's number, or its first members with what they are sorted by
-                rows = [[number] for number in result.sorted_by]
-            if self.query.per is not None and result.cells:
-                names = tuple(group for ((group,),) in result.cells)
-                rows = [[*write_each([one]), *by] for one, by in zip(result.values, rows, strict=True)]
+                numbers = [[number] for number in result.sorted_by]
+                firsts = zip(write_each(result.values), numbers, strict=True) if groups else ()
+                rows = [[one, *number] for one, number in firsts] or numbers
+            names = write_each(groups or result.values)
             texts = (", ".join(cell or "-" for cell in row) for row in rows)
-            return at_least + "; ".join(f"{one}: {text}" for one, text in zip(write_each(names), texts, strict=True))
+            return at_least + "; ".join(f"{one}: {text}" for one, text in zip(names, texts, strict=True))
         if self.query.head == "count":
             return f"{at_least}{result.count}"
-        names = write(result.values)
-        return at_least + "; ".join(names) if names else ""
+        found = write(result.values)
+        return at_least + "; ".join(found) if found else ""
 
 
 def answer_query(

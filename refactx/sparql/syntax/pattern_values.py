@@ -97,7 +97,8 @@ class Patterns:
     are said to be IRIs, each with the variable that it may be equal to instead, if any; `negated`: patterns that do not hold
     (their edges and conditions alone); `members`: entities among which the asked variable is; `group`: the variable by whose
     values it is grouped; `total`: its sum or average by which other variable; `having`: of which variable how many values a
-    group has to have, as a comparison; `either`: two entities, of which the one with more (True) or less by a property is
+    group has to have, as a comparison; `columns`: variables that are shown beside the asked one, each with whether a row has
+    to have it; `either`: two entities, of which the one with more (True) or less by a property is
     asked for."""
 
     ask: bool = False
@@ -115,6 +116,7 @@ class Patterns:
     group: str | None = None
     total: tuple[Literal["sum", "average"], str] | None = None
     having: tuple[str, str, int] | None = None
+    columns: dict[str, bool] = field(default_factory=dict)
     either: tuple[PatternTerm, PatternTerm, str, bool] | None = None
 
     @property
@@ -140,7 +142,7 @@ class Patterns:
         """
         order, is_list = self.order, not (self.ask or self.counts)
         ends = [term for edge in self.edges for term in (edge.subject, edge.object)]
-        if self.members or self.group or self.total or self.having or any(term.also for term in ends):
+        if self.members or self.group or self.total or self.having or self.columns or any(term.also for term in ends):
             return False
         if any(condition.is_text for condition in self.conditions) or (is_list and self.limit and order is None):
             return False

@@ -104,6 +104,8 @@ class _PatternReader:
             elif isinstance(element, tree.Nested) and element.kind == "optional" and unbound:
                 unbound -= _variables_in(element)
                 self._not(element.groups[0])
+            elif isinstance(element, tree.Nested) and element.kind == "optional":
+                self._optional(element.groups[0], number)
             elif isinstance(element, tree.Nested) and element.kind == "minus":
                 self._not(element.groups[0])
             elif not isinstance(element, (tree.Filter, tree.Bind)):
@@ -120,6 +122,15 @@ class _PatternReader:
     def _not(self, group: tree.Group) -> None:
         """Read patterns that do not hold."""
         self.patterns.negated.append(_PatternReader(tree.QueryTree("ASK", group), within=True).patterns)
+
+    def _optional(self, group: tree.Group, number: int) -> None:
+        """Read one triple that a row may have."""
+        triples = list(tree.triples_of(group))
+        if len(triples) != 1 or len(group.elements) != 1 or triples[0].object.kind != "variable":
+            raise _OtherPart
+        self._triples(triples, number)
+        if triples[0].object.value not in self._labels:
+            self.patterns.columns[triples[0].object.value] = False
 
     def _one_of(self, variable: str, terms: Sequence[Expression | None]) -> None:
         """Read that a variable is one of some entities."""
@@ -166,8 +177,9 @@ class _PatternReader:
             elif len(uses) != 1 or any(one.term.variable == variable for one in self.patterns.conditions):
                 raise _OtherPart
             else:
-                end = "subject" if uses[0].subject.variable == variable else "object"
-                edges[edges.index(uses[0])] = replace(uses[0], **{end: term})
+                edge = uses[0]
+                is_subject = edge.subject.variable == variable
+                edges[edges.index(edge)] = replace(edge, subject=term) if is_subject else replace(edge, object=term)
 
     def _compare_with_others(self, shown: set[str]) -> None:
         """Take the triple that leads from an entity to what a condition compares with into the condition."""
@@ -233,7 +245,7 @@ class _PatternReader:
             variables = {_variable(_bare(one.arguments[0])) for one in whole}
             if len(variables) != 1 or "" in variables:
                 raise _OtherPart
-            self._one_of(*variables, [_bare(one) for call in whole for one in call.arguments[1:]])
+            self._one_of(variables.pop(), [_bare(one) for call in whole for one in call.arguments[1:]])
         elif name in _SWAPPED:
             left, right, sign = *arguments, name
             if _is(left, "literal") or (_is(left, "iri") and not _is(right, "iri")):
@@ -344,12 +356,27 @@ class _PatternReader:
         else:
             self.patterns.distinct = query.modifier == "DISTINCT" and len(shown) == 1
         asked = [name for name in shown if name in variables]
+        if not (self.patterns.counts or self.patterns.total or grouped):
+            asked = self._without_columns(asked)
+        if set(self.patterns.columns) - set(shown):
+            raise _OtherPart
         labelled = {name for name, term in self._labels.items() if term.variable in asked}
         if len(asked) != 1 or any(name in self._labels and name not in labelled for name in shown):
             raise _OtherPart
         if len(grouped) > 1 or (grouped and grouped != asked and self.patterns.group is None):
             raise _OtherPart
         self.patterns.asked, self.patterns.order, self.patterns.has_labels = asked[0], order, bool(self._labels)
+
+    def _without_columns(self, shown: list[str]) -> list[str]:
+        """Return the variable whose facts have all others that are shown, and take these as columns; else all."""
+        for asked in shown:
+            subject = PatternTerm(variable=asked)
+            ends = [e.object.variable for e in self.patterns.edges if e.subject == subject and len(e.steps) == 1]
+            others = [name for name in shown if name != asked]
+            if others and all(ends.count(name) == 1 for name in others):
+                self.patterns.columns = {name: self.patterns.columns.get(name, True) for name in others}
+                return [asked]
+        return shown
 
     def _order(self, query: tree.QueryTree, names: dict[str, Expression]) -> SortKey | None:
         if query.offset is not None and _integer_of(query.offset) != 0:
