@@ -114,6 +114,8 @@ WALKS = [
      "list <United States> <country of> which <instance of> <city>"),
     ("SELECT ?u { ?u wdt:P31 wd:Q515 OPTIONAL { ?u wdt:P17 ?c } FILTER ( !BOUND ( ?c ) ) }",
      "list <city> <has instance> which not count <country> over <0>"),
+    ('SELECT ?u { ?u wdt:P31 wd:Q515 ; wdt:P1082 ?p FILTER ( ?p > xsd:integer("650000") ) }',
+     "list <city> <has instance> which <population> over <650000>"),
     ("ASK { FILTER NOT EXISTS { wd:Q100 wdt:P47 ?x } }", "ask <Boston> not count <shares border with> over <0>"),
     ("SELECT ?u ?p { ?u wdt:P31 wd:Q515 ; wdt:P1082 ?p }",
      "list <city> <has instance> which count <population> over <0> show <population>"),

@@ -576,7 +576,10 @@ def _variable(node: Expression) -> str:
 
 
 def _bare(node: Expression) -> Expression:
-    """Return an expression without a sign before it: a number has its own."""
+    """Return an expression without a sign before it: a number has its own, and the type that it is cast to."""
+    cast = node.arguments[0] if isinstance(node, Call) and node.name[1:-1] in NUMBERS and node.arguments else None
+    if isinstance(node, Call) and isinstance(cast, tree.Term) and cast.kind == "literal":
+        return replace(cast, datatype=node.name[1:-1])
     if isinstance(node, Call) and len(node.arguments) == 1 and node.name in ("-", "+", "!"):
         inner = _bare(node.arguments[0])
         if node.name == "+":
