@@ -105,7 +105,7 @@ REASONS = {
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
     "top modules": 1850,  # qualifiers in the text of a fact; ids in texts; indexes of a fact
-    "tree": 2170,  # which of many sequences are facts, which was in walks
+    "tree": 2200,  # a sum knows its only paths, and what none of its parts has; which of many sequences are facts, which was in walks
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
     "postgres": 3530,  # whether facts have qualifiers; changes of single facts are counted
     "index share": 3910,  # qualifiers with their ids; two indexes read as one; predicates of inverse facts
@@ -113,8 +113,8 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
     "walks": 4860,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
-    "selection": 4800,  # groups, sums and tables of questions; sets with a bound; statements; what the linker finds
-    "ask": 6500,  # the claims of a text; questions made of statements; answers by language; thoughts
+    "selection": 4810,  # groups, sums and tables of questions; sets with a bound; statements; what the linker finds
+    "ask": 6560,  # the claims of a text, which way round they say a fact; questions made of statements; answers by language; thoughts
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15300,  # alternatives, groups, sums and columns as walks; statements in the store, after p:, and as walks
     "eval": 4862,  # questions of a language

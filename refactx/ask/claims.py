@@ -7,7 +7,8 @@ properties of what the sentence names, it is that after which the sentence is li
     log p(sentence | examples, subject and property)  +  weights * (nearness in meaning, whether a value is named)
 
 The claim **holds** if the sentence names an object of that property, and **differs** if it has another value that could be
-one: an entity that other facts have in that place or of the class of the objects, a time, a number. All else is **not in the
+one: an entity that other facts have in that place or of the class of the objects, a time, a number. It differs too if the
+sentence is much likelier with its two names exchanged ("Alaska is the capital of Juneau"). All else is **not in the
 index**, which is never called wrong. Each further value of the sentence may make a claim of its own, of the likeliest property
 that has not been claimed: no pass of the model is made for it. A sentence that names nothing, has no value, or denies
 what it says makes no claim.
@@ -20,6 +21,9 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import islice
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from refactx.ask.browse import fact_of
 from refactx.ask.writer import TREE_IDS, SharedEngine
@@ -62,6 +66,9 @@ LOOKED_AT, OBJECTS = 40, 500
 """The most properties of a subject whose objects the sentence may name, the nearest in meaning, and the most objects."""
 LEAST_OF_NAMED, LEAST_OF_OTHERS = 2.0, 7.0
 """The least confidence, in nats, in a property of which the sentence names an object, and in one of which it has another."""
+EXCHANGED_GAIN = 2.0
+"""How much likelier, in nats, a sentence with its two names exchanged has to be for it to say a fact the wrong way round, after
+the fact's property and after its inverse."""
 AT_ONCE = 8
 """Sentences that the model reads together."""
 LONGEST, SCORED = 500, 64
@@ -238,16 +245,16 @@ class _Sentence:
         self._mentions = QueryAnswers(machine, channel, sources).mentions.entities
         self._words, self._spans = sources.words, ValueSpans(replace(sources.words, operators={}), channel.text)
 
-    def judge(self, score: QuestionScore, trees: TreeReading) -> Steps[list[Judged]]:
-        """Return the verdicts, each with the fact that says it, that which stands instead, and the confidence."""
+    def judge(self, score_of: Callable[[str], QuestionScore], trees: TreeReading) -> Steps[list[Judged]]:
+        """Return the verdicts, each with the fact that says it, that which stands instead, and the confidence. `score_of`:
+        makes the score of a sentence."""
         compared = self._compared()
         if not compared:
             return [NOT_THERE] if self._unknown_names("") else []
         texts = [self._ids(one.subject.name, one.name) for one in compared]
         alone = [self._ids(one.subject.name) for one in compared]
         distinct = list(dict.fromkeys([*texts, *alone]))
-        found = yield from score.likelihoods(distinct, trees)
-        yield from score.close()
+        found = yield from _likelihoods(score_of(self._text), distinct, trees)
         likely, gain = dict(zip(distinct, found.tolist(), strict=True)), self._channel.weights.named_value_gain
         scores = [likely[text] + one.near + gain * bool(one.named) for text, one in zip(texts, compared, strict=True)]
         gains = [likely[text] - likely[own] + one.near for text, own, one in zip(texts, alone, compared, strict=True)]
@@ -256,7 +263,31 @@ class _Sentence:
         judged = list(self._claims(compared[best], gains[best], used))
         if not judged:
             return [(*NOT_THERE[:3], gains[best])] if self._has_value(compared[best].subject) else []
+        if (exchanged := self._exchanged(compared[best])) is not None:
+            both = self._both_ways(compared[best])
+            there = yield from _likelihoods(score_of(self._text), both, trees)
+            other = yield from _likelihoods(score_of(exchanged), both, trees)
+            if (other - there).min() > EXCHANGED_GAIN:
+                judged = [("differs", None, fact, gain) for _, fact, _, gain in judged]
         return judged + [claim for n in others for claim in self._claims(compared[n], gains[n], used)]
+
+    def _exchanged(self, one: _NamedProperty) -> str | None:
+        """Return the sentence with the subject and the only named object of a property in each other's place, unless that
+        object is a value, or a fact says the same of both."""
+        (value, place), *more = one.named.items() or [("", (0, 0))]
+        ends, text = sorted([(one.subject.start, one.subject.stop), place]), self._text
+        if not value or more or not one.subject.is_named or value not in {mention.name for mention in self._mentions}:
+            return None
+        if any(self._facts.hold([(value, one.name, one.subject.name)])):
+            return None
+        (start, stop), (low, high) = ends
+        return text[:start] + text[low:high] + text[stop:low] + text[start:stop] + text[high:]
+
+    def _both_ways(self, one: _NamedProperty) -> list[IdPath]:
+        """Return the ids of a property of a subject, and of its inverse of the only named object."""
+        inverse = self._facts.inverse_of(one.name)
+        backwards = [] if inverse is None else [self._ids(value, inverse) for value in one.named]
+        return [self._ids(one.subject.name, one.name), *backwards]
 
     def _claims(self, one: _NamedProperty, confidence: float, used: list[tuple[Place, Place]]) -> Iterator[Judged]:
         """Yield the claims of a property. `used`: the places of subjects and values that likelier properties have taken, to
@@ -402,6 +433,12 @@ class _Sentence:
         )
 
 
+def _likelihoods(score: QuestionScore, texts: list[IdPath], trees: TreeReading) -> Steps[NDArray[np.float64]]:
+    found = yield from score.likelihoods(texts, trees)
+    yield from score.close()
+    return found
+
+
 def _meet(one: Place, other: Place) -> bool:
     """Return whether two places have a character in common."""
     return one[0] < other[1] and other[0] < one[1]
@@ -440,8 +477,10 @@ def check_claims(
             return
         if not _refers(channel.text, sources.words.is_function):
             channel = replace(channel, earlier=())
-        score = QuestionScore(question=[*lead, *encode(f" {channel.text}")[-SCORED:]], lead=len(lead))
-        judged[number] = yield from _Sentence(machine, channel, sources).judge(score, engine.trees)
+        judged[number] = yield from _Sentence(machine, channel, sources).judge(score_of, engine.trees)
+
+    def score_of(sentence: str) -> QuestionScore:
+        return QuestionScore(question=[*lead, *encode(f" {sentence}")[-SCORED:]], lead=len(lead))
 
     def job_of(number: int) -> Job:
         def begin() -> int:

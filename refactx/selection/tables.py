@@ -41,13 +41,23 @@ class TableSearch:
     def candidates(self) -> Steps[list[Candidate]]:
         """Return the candidates, the likeliest first; none if the question's words ask for nothing of the kind."""
         ways = dict[Query, UnscoredQuery]()
-        if self._asked or ((self._orders or self._bounds) and self._search.conditions.reads_values):
+        if self._may_have_groups:
             for base, one in (yield from self._sets()):
                 for way in self._of_set(base, one):
                     ways.setdefault(way.query, way)
         if "difference" in self._asked:
             ways |= {one.query: one for one in self._differences()}
         return (yield from self._search.rank(ways.values()))
+
+    @property
+    def _may_have_groups(self) -> bool:
+        """Whether the words say so, before sets are read; of Wikidata, whether names stand after words such as `by`."""
+        search = self._search
+        if self._sums or search.conditions.reads_values:
+            return bool(self._asked or self._orders or self._bounds)
+        places = name_spans(search.question, search.mentions.predicates) if self._asked else []
+        places += [(one.start, one.stop) for one in search.classes] if self._asked else []
+        return any(self._follows(start, "per") or self._follows(start, "show") for start, _ in places)
 
     @cached_property
     def _asked(self) -> dict[TableWord, list[int]]:

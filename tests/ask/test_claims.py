@@ -55,6 +55,21 @@ def score_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claims, "run_jobs", lambda _, jobs: [result_of(job.steps) for job in jobs])
 
 
+def test_a_sentence_whose_names_are_likelier_exchanged_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in for a model finds sentences with `of France` likelier."""
+
+    def score(*, question: Sequence[int], lead: int) -> FakeScore:
+        sentence = WORLD.tokenizer.decode(list(question[lead:]))
+        of_line, gain = overlap(sentence), 10 * ("of France" in sentence)
+        return FakeScore(WORLD.tokenizer, lambda line: 4 * of_line(line) + gain)
+
+    monkeypatch.setattr(claims, "QuestionScore", score)
+    monkeypatch.setattr(claims, "run_jobs", lambda _, jobs: [result_of(job.steps) for job in jobs])
+    fact = "<France> <capital> <Paris>"
+    assert said(checked("Paris is the capital of France.").claims) == [("holds", fact)]
+    assert said(checked("France is the capital of Paris.").claims) == [("differs", fact)]
+
+
 def channel_of(sentence: str, earlier: Sequence[str]) -> Channel:
     known = words()
     sources = QuerySources(facts=WORLD.facts, words=known.of_question(sentence), tokens=WORLD.folded, end=END)
