@@ -526,7 +526,7 @@ class QuerySearch:
         return ways
 
     @cached_property
-    def _counts(self) -> bool:
+    def counts(self) -> bool:
         """Whether a superlative of the question may be of how many there are: not "the most expensive", nor "the oldest"."""
 
         def without(found: re.Match[str]) -> str:
@@ -562,9 +562,9 @@ class QuerySearch:
                 is_sortable = any(None not in map(parse, values) for parse in (parse_quantity, parse_time))
             if is_sortable:
                 found.append(MemberValue(name))
-            elif (one.name in self.mentions.predicates and (self._counts or not (said or other_way))) or (
+            elif (one.name in self.mentions.predicates and (self.counts or not (said or other_way))) or (
                 self.conditions.reads_values
-                and self._counts  # the heaviest has a weight, however many it has of anything
+                and self.counts  # the heaviest has a weight, however many it has of anything
                 and one.kind in ("entity", "mixed")
                 and max(self._facts.counts(members, one.name)) > 1
             ):

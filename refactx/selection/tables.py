@@ -135,7 +135,8 @@ class TableSearch:
         sums = self._sums
         groups = [one for one in groups if all(which.value != one.value for which in query.which)]
         if not sums:
-            yield from ((replace(query, head="count", per=one), 0.0) for one in groups)
+            counted = [one for one in groups if not one.order or self._search.counts]  # no "most expensive"
+            yield from ((replace(query, head="count", per=one), 0.0) for one in counted)
         best = [one for one in groups if not (one.order or one.operator)] if not sums else []
         filtered = {which.hops[0].predicate for which in query.which if which.hops}
         for by, meaning in self._measures(base, members) if sums or (best and self._orders) else ():

@@ -131,6 +131,7 @@ def test_words_ask_for_groups_sums_and_tables(question: str, line: str, answer: 
         "How many employees are there?",
         "Which employee has the highest salary?",
         "Who is managed by Ann?",
+        "Which department has the most expensive employees?",
         "What is the total weight of Chai?",
         "In which city is the department of Ann?",
     ],
