@@ -111,14 +111,14 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "linking": 690,  # a part of a name; names in the other number; notes name other entities of a name; ids; what texts name
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
-    "walks": 4850,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
-    "selection": 4520,  # sets of a class in a place with a bound; the choice among statements; what the linker finds
+    "walks": 4860,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
+    "selection": 4810,  # groups, sums and tables of questions; sets with a bound; statements; what the linker finds
     "ask": 6560,  # the claims of a text, which way round they say a fact; questions made of statements; thoughts
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
-    "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks
-    "eval": 5552,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
+    "sparql": 15300,  # alternatives, groups, sums and columns as walks; statements in the store, after p:, and as walks
+    "eval": 5560,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
     "documents server mcp": 8757,  # tools that search a pack; claims; qualifiers; classes of replies; facts that are written
-    "cli models build": 7486,  # compare, judge, speed, kinds, feedback; check; remember, correct, rename; options; languages
+    "cli models build": 7490,  # compare, judge, speed, kinds, feedback; check; remember, correct, rename; options; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""
