@@ -115,10 +115,10 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "selection": 4810,  # groups, sums and tables of questions; sets with a bound; statements; what the linker finds
     "ask": 6560,  # the claims of a text, which way round they say a fact; questions made of statements; thoughts
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
-    "sparql": 15300,  # alternatives, groups, sums and columns as walks; statements in the store, after p:, and as walks
-    "eval": 5560,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
+    "sparql": 15400,  # examples of training data; RAG with placeholders; groups and columns as walks; statements in the store
+    "eval": 5580,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
     "documents server mcp": 8757,  # tools that search a pack; claims; qualifiers; classes of replies; facts that are written
-    "cli models build": 7490,  # compare, judge, speed, kinds, feedback; check; remember, correct, rename; options; languages
+    "cli models build": 7505,  # compare, judge, speed, kinds, feedback; check; remember, correct, rename; options; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

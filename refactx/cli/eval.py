@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from refactx.eval.run import Shard, Task
     from refactx.sparql.packs.translator import Translator
 
-_POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"))
+_POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"), "shots", "train", "shots_by")
 _PACK_GROUP = ("pack_name", "modes", "policy", "source", "category", "pattern", "encoder")
 _SAMPLE = ("sample", "by")
 _OF_SERVERS = ("tokenizer",)
@@ -93,6 +93,15 @@ _own_options = common.all_of(
     ),
     common.declared(PolicyOptions, *WRITING),
     common.declared(ServerOptions, *_OF_SERVERS),
+    click.option("--shots", type=click.IntRange(1), metavar="N", help="Show N examples of --train, not the prompt's."),
+    click.option("--train", type=click.Path(path_type=Path), metavar="FILE", help="Questions with gold queries."),
+    click.option(
+        "--shots-by",
+        default="nearest",
+        type=click.Choice(["nearest", "random"]),
+        metavar="HOW",
+        help="nearest, or random.",
+    ),
     click.option("--pack", "pack_name", metavar="PACK", help="Score translations, by default of its cases."),
     click.option("--modes", default=",".join(MODES), callback=_modes, metavar="MODE,...", help="Default: all four."),
     click.option(
