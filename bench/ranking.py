@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from refactx.ask.asker import Channels
+from refactx.ask.channels import Channels
 from refactx.ask.examples import prompt_for
 from refactx.eval.questions import choose_questions, read_questions
 from refactx.fact import ALIAS_OF, DESCRIPTIONS

@@ -21,7 +21,8 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.ask.asker import Asker, Channels
+from refactx.ask.asker import Asker
+from refactx.ask.channels import Channels
 from refactx.engines.language_models import load_language_model
 from refactx.eval.answers import score
 from refactx.eval.questions import choose_questions, read_questions

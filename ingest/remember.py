@@ -20,7 +20,17 @@ from threading import Lock
 from typing import Any
 
 from refactx.errors import IndexExistsError, InputError
-from refactx.fact import ALIAS_OF, DESCRIPTIONS, clean_part, cut_part, line, qualifiers_of, split_fact, verbalise
+from refactx.fact import (
+    ALIAS_OF,
+    DESCRIPTIONS,
+    Qualifiers,
+    clean_part,
+    cut_part,
+    line,
+    qualifiers_of,
+    split_fact,
+    verbalise,
+)
 from refactx.index.database import DatabaseSource
 from refactx.index.index import Index, changed_sequences
 from refactx.index.names import Named, pack_blocks, pack_id_blocks
@@ -41,7 +51,7 @@ from refactx.postgres.entry import CatalogueEntry
 from refactx.postgres.locks import Connection
 from refactx.tree.bulk import facts_exist, joined
 from refactx.tree.codes import RowCodec
-from refactx.walks import TreeFacts
+from refactx.walks.facts import TreeFacts, drawn_subjects
 from refactx.walks.values import parse_coordinates, parse_quantity, parse_time
 
 WAIT_SECONDS = 10.0
@@ -118,8 +128,11 @@ class FactWriter:
         self.index, self._reader, self._database, self._work = index, reader, database, work
         self._facts, self._lock, self._predicates = facts or TreeFacts(reader), Lock(), set[str]()
 
-    def remember(self, fact: str, *, new: Sequence[str] = (), also: bool = False) -> FactChange:
-        """Add a fact. `new`: names in it that the index may not have yet; `also`: beside another value of its predicate.
+    def remember(
+        self, fact: str, *, new: Sequence[str] = (), also: bool = False, reference: Qualifiers = ()
+    ) -> FactChange:
+        """Add a fact. `new`: names in it that the index may not have yet; `also`: beside another value of its predicate;
+        `reference`: qualifiers that say where it comes from, which make a statement beside the fact.
 
         If the subject has another value of a predicate that seems to have one value, nothing is written without `also`.
         """
@@ -129,7 +142,7 @@ class FactWriter:
             meant = self._meant(fact, new)
             if not also and (others := self._contradicted(meant.claims[0].triple)):
                 return self._result("remember", meant, started, contradicts=others)
-            return self._written("remember", meant, started, add=meant)
+            return self._written("remember", meant, started, add=meant, reference=reference)
 
     def forget(self, fact: str) -> FactChange:
         """Take a fact away, with its inverse fact and its statements with qualifiers."""
@@ -193,7 +206,7 @@ class FactWriter:
         if name not in self._predicates:
             if self._facts.size <= COMPARED_WHOLE:
                 self._predicates = set(self._facts.count_predicates())
-            elif any(self._facts.counts(list(set(_drawn_subjects(self._reader, SAMPLED, name))), name)):
+            elif any(self._facts.counts(list(set(drawn_subjects(self._reader, SAMPLED, name))), name)):
                 self._predicates.add(name)
         return name in self._predicates
 
@@ -245,7 +258,7 @@ class FactWriter:
     def _has_several(self, predicate: str, subject: str, value: str) -> bool:
         """Return whether another subject has several values of a predicate: of those with the same value, and of some drawn by
         chance."""
-        subjects = dict.fromkeys(_drawn_subjects(self._reader, SAMPLED, predicate))
+        subjects = dict.fromkeys(drawn_subjects(self._reader, SAMPLED, predicate))
         for inverse in self._reader.inverses_of([predicate]).get(predicate, ()):
             found = self._facts.objects([value], inverse)
             subjects |= dict.fromkeys(one for _, (_, one) in zip(range(SHARING), found, strict=False))
@@ -265,12 +278,19 @@ class FactWriter:
         )
 
     def _written(
-        self, change: str, meant: _Meant, started: float, *, add: _Meant | None = None, remove: _Meant | None = None
+        self,
+        change: str,
+        meant: _Meant,
+        started: float,
+        *,
+        add: _Meant | None = None,
+        remove: _Meant | None = None,
+        reference: Qualifiers = (),
     ) -> FactChange:
         adds, removes = (() if one is None else tuple(map(self._own, one.claims)) for one in (add, remove))
         names = self._own_names(() if add is None else add.claims)
         with _held(self._database, self.index, self._work, self._reader) as held:
-            added, removed = held.change(adds, removes, names)
+            added, removed = held.change(adds, removes, names, reference)
         self._reader.refresh()
         notes = (*meant.notes, *(() if added or removed else ("the index has it already",)))
         return replace(self._result(change, meant, started, added=added, removed=removed), notes=notes)
@@ -320,10 +340,14 @@ class _HeldIndex:
     folder: Path
 
     def change(
-        self, add: Sequence[_Claim], remove: Sequence[_Claim], names: Mapping[str, Named]
+        self,
+        add: Sequence[_Claim],
+        remove: Sequence[_Claim],
+        names: Mapping[str, Named],
+        reference: Qualifiers = (),
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Add claims and take some away, with their inverse facts, in one transaction. Return the facts that were added and
-        removed. `names`: what names mean that the index may not have."""
+        removed. `names`: what names mean that the index may not have; `reference`: qualifiers of the claims."""
         known = self.index.ids_of(names)
         for name, own in known.items():
             if own.id != names[name].id:
@@ -333,6 +357,8 @@ class _HeldIndex:
                 )
         hubs = self.index.hubs({claim.triple[2] for claim in (*add, *remove)})
         wanted, unwanted = (self._texts(claims, hubs) for claims in (add, remove))
+        stated = {verbalise(*claim.triple, reference): None for claim in add if reference}
+        wanted |= stated
         unwanted |= dict.fromkeys(text for claim in remove for text in self._statements(claim.triple))
         tokens = {text: self._encoded(text) for text in (*wanted, *unwanted)}
         there = dict(zip(tokens, facts_exist(self.index.snapshot.tree, list(tokens.values())), strict=True))
@@ -342,12 +368,13 @@ class _HeldIndex:
             signed = {tokens[text]: 1 for text in added} | {tokens[text]: -1 for text in removed}
             more = Counter[tuple[str, str]]()
             for texts, sign in ((added, 1), (removed, -1)):
-                for _, predicate, object_ in filter(None, map(split_fact, texts)):
+                for _, predicate, object_ in filter(None, (split_fact(text) for text in texts if text not in stated)):
                     inverses = self.index.inverses_of([predicate]).get(predicate, ()) if object_ in hubs else ()
                     if any(one in hubs[object_] for one in inverses):
                         more[object_, predicate] += sign
             new = {name: one for name, one in names.items() if name not in known}
-            self._publish(signed, new, {pair: count for pair, count in more.items() if count})
+            counts = {pair: count for pair, count in more.items() if count}
+            self._publish(signed, new, counts, sum(one in stated for one in added))
         return tuple(f"{text.lstrip()} ." for text in added), tuple(f"{text.lstrip()} ." for text in removed)
 
     def _texts(self, claims: Iterable[_Claim], hubs: Mapping[str, Mapping[str, int]]) -> dict[str, None]:
@@ -371,9 +398,14 @@ class _HeldIndex:
         return tokens
 
     def _publish(
-        self, signed: Mapping[tuple[int, ...], int], names: Mapping[str, Named], hubs: Mapping[tuple[str, str], int]
+        self,
+        signed: Mapping[tuple[int, ...], int],
+        names: Mapping[str, Named],
+        hubs: Mapping[tuple[str, str], int],
+        statements: int,
     ) -> None:
-        """Write facts with their signs, names, and more subjects of hubs, in one transaction."""
+        """Write facts with their signs, so many of them with qualifiers, names, and more subjects of hubs, in one
+        transaction."""
         connection, entry, merged = self.connection, self.entry, self._to_merge(len(signed))
         sums = Counter(dict(signed))
         for sign, fact in changed_sequences([(one.sign, one.tree) for one in merged]):
@@ -397,6 +429,8 @@ class _HeldIndex:
                 writing.hide(connection, "name_tables", "id", table)
             if hubs:
                 change_hubs(connection, entry.id, hubs)
+            if statements:
+                writing.note_statements(connection, entry, statements)
             writing.count_change(connection, entry)
 
     def _to_merge(self, facts: int) -> list[Segment]:
@@ -426,18 +460,6 @@ def _name_rows(names: Mapping[str, Named]) -> Iterator[KeyedRow]:
     numbers = {-one.number if one.object_kind == "inverse" else one.number: name for name, one in names.items()}
     yield from pack_id_blocks(sorted(numbers.items()), codec)
     yield from pack_blocks(sorted(names.items(), key=lambda row: row[0].encode()), codec)
-
-
-def _drawn_subjects(index: Index, count: int, seed: str) -> Iterator[str]:
-    """Yield the subjects of facts that are drawn by chance."""
-    chance, table = random.Random(seed), index.tokenizer.token_bytes  # noqa: S311 - not for secrets
-    for _ in range(count):
-        path, text = list[int](), b""
-        while b">" not in text and len(below := index.children(path).tokens):
-            leaves = index.children(path).leaves.tolist()
-            path += chance.choices(below.tolist(), leaves)
-            text += table[path[-1]]
-        yield text.partition(b"<")[2].partition(b">")[0].decode("utf-8", "replace")
 
 
 def _parts(fact: str) -> Triple:

@@ -13,10 +13,12 @@ from refactx.errors import *
 
 if TYPE_CHECKING:
     from refactx.ask.answer import Answer
-    from refactx.ask.asker import Asker, check
+    from refactx.ask.asker import Asker, check, extract
     from refactx.ask.claims import TextClaim, TextClaims
+    from refactx.ask.extraction import ExtractedFact, ExtractedFacts, ExtractionOptions
     from refactx.ask.grounded import GroundedModel, ground
     from refactx.ask.prompt import Generation, Prompt, load_prompt
+    from refactx.ask.schema import FactSchema
     from refactx.build import append, build_index, fact_writer, forget, update
     from refactx.decoding.machine import Machine
     from refactx.decoding.stream import Partial
@@ -36,6 +38,7 @@ else:
 __version__: str
 __all__ = ["Children", "Fact", "FactTree", "Index", "Limits", "Link", "LinkedFact", "open_index"]
 __all__ += ["TextClaim", "TextClaims", "append", "build_index", "check", "fact_writer", "forget", "update"]
+__all__ += ["ExtractedFact", "ExtractedFacts", "ExtractionOptions", "FactSchema", "extract"]
 __all__ += ["FactBeams", "FactLogitsProcessor", "GroundedModel", "Machine", "Partial", "ground", "load_model"]
 __all__ += ["Answer", "Asker", "EngineOptions", "Generation", "Prompt", "load_language_model", "load_prompt"]
 __all__ += ["CorruptIndexError", "DatabaseError", "IndexChangedError", "IndexExistsError", "IndexNotFoundError"]

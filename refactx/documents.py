@@ -13,6 +13,7 @@ from refactx.ask.browse import Browsed, Checked
 from refactx.ask.claims import TextClaims
 from refactx.ask.evidence import Evidence, text_of
 from refactx.ask.examples import ExampleQuestion as FactQuestion
+from refactx.ask.extraction import ExtractedFacts
 from refactx.ask.queries import QueryChoice, QueryReply
 from refactx.fact import Fact, Link, LinkedFact
 from refactx.walks import AnsweredQuery
@@ -481,6 +482,48 @@ def claims_document(index: "Index", found: TextClaims) -> TextClaimsDocument:
         for one in found.claims
     ]
     return TextClaimsDocument(claims, found.sentences, found.without_claim)
+
+
+@dataclass(frozen=True)
+class ExtractedFactDocument:
+    """A fact that a text states. `start`, `end`: of its sentence, `text`, in code points; `known`: whether the index has it;
+    `new_names`: those in it that the index does not have; `confidence`: in nats."""
+
+    fact: FactDocument
+    text: str
+    start: int
+    end: int
+    confidence: float | None
+    known: bool
+    new_names: Sequence[str]
+
+
+@dataclass(frozen=True)
+class ExtractedFactsDocument:
+    """The facts that a text states. `sentences`: how many it has; `without_fact`: how many of these state none that was found;
+    `doubted`: how many facts the second look left out."""
+
+    facts: Sequence[ExtractedFactDocument]
+    sentences: int
+    without_fact: int
+    doubted: int
+
+
+def extracted_document(index: "Index", found: ExtractedFacts) -> ExtractedFactsDocument:
+    linked = index.links_of([one.fact for one in found.facts])
+    facts = [
+        ExtractedFactDocument(
+            fact=fact_document(link, one.fact.text),
+            text=one.text,
+            start=one.start,
+            end=one.stop,
+            confidence=rounded(one.confidence),
+            known=one.is_known,
+            new_names=one.new_names,
+        )
+        for one, link in zip(found.facts, linked, strict=True)
+    ]
+    return ExtractedFactsDocument(facts, found.sentences, found.without_fact, found.doubted)
 
 
 def linked_claims(index: "Index", found: TextClaims) -> dict[Fact, LinkedFact]:

@@ -9,10 +9,12 @@ from refactx.errors import InputError
 
 _REFACTX = {
     "ask.answer": "Answer",
-    "ask.asker": "Asker check",
+    "ask.asker": "Asker check extract",
     "ask.claims": "TextClaim TextClaims",
+    "ask.extraction": "ExtractionOptions ExtractedFact ExtractedFacts",
     "ask.grounded": "GroundedModel ground",
     "ask.prompt": "Generation Prompt load_prompt",
+    "ask.schema": "FactSchema",
     "decoding.machine": "Machine",
     "decoding.stream": "Partial",
     "build": "append build_index fact_writer forget update",

@@ -22,7 +22,7 @@ LAYERS = """
     refactx(the face)  __main__
     cli
     build
-    eval       server
+    eval       server     extraction
     mcp
     documents
     sparql
@@ -82,6 +82,7 @@ LIBRARIES = {  # where a library may be imported; a prefix of a module's name
     "bm25s": ("refactx.sparql.packs.retrieval",),
     "llguidance": ("refactx.decoding.matching",),
     "python_calamine": ("refactx.ingest.workbooks",),
+    "pypdf": ("refactx.extraction.files",),
     "rapidfuzz": ("refactx.sparql.placeholders.name_memory",),
     "sentence_transformers": ("refactx.ranking.encoders",),
     "wordllama": ("refactx.ranking.encoders",),
@@ -103,7 +104,7 @@ REASONS = {
 }
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
-    "top modules": 1850,  # qualifiers in the text of a fact; ids in texts; indexes of a fact
+    "top modules": 1855,  # names of extraction; qualifiers in the text of a fact; ids in texts; indexes of a fact
     "tree": 2200,  # a sum knows its only paths, and what none of its parts has; which of many sequences are facts
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
     "postgres": 3530,  # whether facts have qualifiers; changes of single facts are counted
@@ -111,14 +112,15 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "linking": 690,  # a part of a name; names in the other number; notes name other entities of a name; ids; what texts name
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
-    "walks": 4860,  # statements in hops, groups, tables, sums, differences and units, each as text, answer and SPARQL
+    "walks": 4880,  # subjects drawn by chance; statements in hops, groups, tables and sums, as text, answer and SPARQL
     "selection": 4810,  # groups, sums and tables of questions; sets with a bound; statements; what the linker finds
-    "ask": 6560,  # the claims of a text, which way round they say a fact; questions made of statements; thoughts
+    "ask": 7195,  # the facts of a text; its claims, and which way round they say a fact; questions made of statements
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15400,  # examples of training data; RAG with placeholders; groups and columns as walks; statements in the store
+    "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
     "eval": 5580,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
-    "documents server mcp": 8757,  # tools that search a pack; claims; qualifiers; classes of replies; facts that are written
-    "cli models build": 7505,  # compare, judge, speed, kinds, feedback; check; remember, correct, rename; options; languages
+    "documents server mcp": 8850,  # tools that search a pack; facts of a text; claims; qualifiers; classes of replies
+    "cli models build": 7670,  # compare, judge, speed, kinds, feedback; extract; check; remember, correct, rename; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

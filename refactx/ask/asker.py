@@ -6,7 +6,7 @@ The same question with and without an index differs in nothing but the constrain
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import numpy as np
 
 from refactx.ask.answer import Answer, AnswerLine, FinishReason, RepeatedAnswer, final_answer, unlinked, untranslated
+from refactx.ask.channels import Channels, facts_of, labelled
 from refactx.ask.claims import TextClaims, check_claims
 from refactx.ask.conversation import thinking_of
 from refactx.ask.examples import prompt_for
+from refactx.ask.extraction import ExtractedFacts, ExtractionOptions, FactReader, extract_facts
 from refactx.ask.prompt import GREEDY, Example, Generation, Prompt
 from refactx.ask.queries import QueryChoice, choose_query
 from refactx.ask.writer import BatchWriter, TextRequest, Writer, WritingError, WritingOptions, WrittenText, share
+from refactx.decoding.machine import Machine
 from refactx.decoding.states import Constraint, FactSource, check_open
 from refactx.decoding.stream import FactStream, Partial, TextPiece
 from refactx.decoding.thoughts import ThoughtReader, ThoughtTokens
@@ -27,25 +30,19 @@ from refactx.engines.engine import LanguageModel, TreeReading
 from refactx.engines.language_models import load_language_model
 from refactx.engines.writer import common_length
 from refactx.errors import InputError, ModelError, RefactxError
-from refactx.fact import Fact, LinkedFact, clean_part
+from refactx.fact import Fact, LinkedFact
 from refactx.index.open import opened
 from refactx.models.loading import check_chat_template
-from refactx.ranking.ranker import Ranker, open_ranker
 from refactx.selection.beams import FactBeams
-from refactx.selection.channel import Channel, QuerySources
-from refactx.selection.mentions import FoldedTokens, QueryWords
+from refactx.selection.channel import QuerySources
 from refactx.selection.query_answers import OwnQueries
-from refactx.tokenizer import FactTokenizer
 from refactx.walks.decoding import QueryGrammar
-from refactx.walks.language import FactSet
 
 if TYPE_CHECKING:
     from refactx.index.index import Index
 
 LONGEST_PREFIX = 2000
 """The most ids of a prefix with a system message of a caller's: the engine keeps several."""
-SCORED = 64
-"""The most ids of a question (its last ones) that a channel scores: it reads them after each candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +117,6 @@ class PromptInputs:
         return found
 
 
-def scored_question(tokenizer: FactTokenizer, prompt: Prompt, question: str) -> tuple[list[int], int]:
-    """Return the ids between a candidate and the end of a question, as a channel reads them, and how many are not scored."""
-    lead = tokenizer.encode(prompt.asks)
-    return [*lead, *tokenizer.encode(f" {clean_part(question)}")[-SCORED:]], len(lead)
-
-
 def check(index: "Index", text: str, model: LanguageModel | str) -> TextClaims:
     """Return the claims of a text: which the facts of an index say, and of which they say otherwise.
 
@@ -139,95 +130,21 @@ def check(index: "Index", text: str, model: LanguageModel | str) -> TextClaims:
     return Asker(loaded, loaded.tokenizer, index).check(text)
 
 
-class Channels:
-    """The channels of questions to one index. `ends`: the ids that end a text.
+def extract(
+    index: "Index",
+    text: str,
+    model: LanguageModel | str,
+    options: ExtractionOptions = ExtractionOptions(),  # noqa: B008
+) -> ExtractedFacts:
+    """Return the facts that a text states, by names and predicates of an index, or of a schema.
 
-    Only an index in PostgreSQL answers queries, and only with a prompt that has examples and words for them.
+        with refactx.open_index("demo") as index:
+            refactx.extract(index, "Juneau is the capital of Alaska.", "demo").facts
+
+    `model`: as for `check`. For many texts, `Asker.extract` is faster. Raises as that and `refactx.load_language_model` do.
     """
-
-    def __init__(self, index: FactSource, prompt: Prompt, ends: Collection[int]) -> None:
-        self._index, self._prompt = index, prompt
-        texts, self._queries = [prompt.channel.strip()], cast("QuerySources | None", None)
-        if prompt.words is not None and prompt.has_queries and (facts := facts_of(index)) is not None:
-            self._queries = QuerySources(
-                facts=facts,
-                words=prompt.words,
-                tokens=FoldedTokens(index.tokenizer.token_bytes),
-                end=sorted(ends)[:1],
-            )
-            texts.append(f"{texts[0]}\n{prompt.queries.strip()}")
-        self._examples = [tuple(index.tokenizer.encode(f"{text}\n")) for text in texts]
-
-    @cached_property
-    def ranker(self) -> Ranker:
-        """The ranker of the index, for which the inverse of a predicate has that one's aliases."""
-        aliases: dict[str, Sequence[str]] = dict(getattr(self._index, "property_aliases", {}))
-        if (facts := facts_of(self._index)) is not None:
-            ids = facts.ids(list(aliases))
-            inverse = facts.names(list(ids.values()), inverse=True)
-            aliases = {inverse[ids[name]]: some for name, some in aliases.items() if ids.get(name) in inverse} | aliases
-        return open_ranker(self._prompt.ranker, aliases)
-
-    def of(
-        self,
-        question: str,
-        min_confidence: float | None = None,
-        room: int | None = None,
-        earlier: Sequence[str] = (),
-        *,
-        language: str | None = None,
-        answer_language: str | None = "index",
-    ) -> Channel | None:
-        """Return the channel of a question; None if the prompt has no examples for one.
-
-        `min_confidence`: as in `Weights`, None for the prompt's; `room`, `earlier`: as in `Channel`; `language`,
-        `answer_language`: as in `Generation`.
-        """
-        if not self._prompt.channel.strip():
-            return None
-        prompt, question = self._prompt, clean_part(question)
-        ids, lead = scored_question(self._index.tokenizer, prompt, question)
-        least = prompt.min_confidence if min_confidence is None else min_confidence
-        channel = Channel(
-            examples=self._examples,
-            question=ids,
-            lead=lead,
-            text=question,
-            earlier=[clean_part(text) for text in earlier],
-            marker=prompt.marker,
-            unknown=prompt.unknown,
-            room=room,
-            weights=replace(prompt.weights, min_confidence=least),
-            ranker=self.ranker,
-        )
-        if self._queries is None:
-            return channel
-        words = self._queries.words.of_question(question, language)
-        channel = replace(channel, queries=replace(self._queries, words=words))
-        code = words.language if answer_language in (None, "question") else answer_language
-        return self._answering(channel, code, self._queries.words)
-
-    def _answering(self, channel: Channel, language: str, words: QueryWords) -> Channel:
-        """Return a channel whose answer is in a language, if the index has names in it that are not the usual ones."""
-        index = labelled(self._index)
-        further = [code for code in index.languages if code != "mul"][1:] if index is not None else []
-        code = next((one for one in further if language in (one, one.partition("-")[0])), None)
-        if code is None or index is None:
-            return channel
-        said, unknown = words.of_question("", code.partition("-")[0]), self._prompt.unknown
-        answers = {"yes": said.yes, "no": said.no} if said.language == code.partition("-")[0] else {}
-        channel = replace(channel, labels=partial(index.labels_of, language=code), answers=answers)
-        if answers and unknown == words.unknown:  # else the prompt has its own
-            channel = replace(channel, unknown=said.unknown)
-            channel.translated[said.unknown] = unknown
-        return channel
-
-
-def labelled(index: FactSource | None) -> "Index | None":
-    """Return an index that knows labels by language; None for other sources of facts."""
-    from refactx.index.index import Index  # as in `facts_of`
-
-    return index if isinstance(index, Index) else None
+    loaded = load_language_model(model, index) if isinstance(model, str) else model
+    return Asker(loaded, loaded.tokenizer, index).extract(text, options)
 
 
 def own_queries(index: FactSource, prompt: Prompt, ends: Collection[int]) -> OwnQueries | None:
@@ -236,14 +153,6 @@ def own_queries(index: FactSource, prompt: Prompt, ends: Collection[int]) -> Own
         return None
     grammar = QueryGrammar(facts, index)
     return OwnQueries(grammar=grammar, facts=facts, marker=prompt.marker, unknown=prompt.unknown, end=sorted(ends)[:1])
-
-
-def facts_of(index: FactSource) -> FactSet | None:
-    """Return the facts of an index as queries need them; None for other sources of facts."""
-    from refactx.index.index import Index  # imports psycopg, which a program with another source may not need
-    from refactx.walks.facts import TreeFacts
-
-    return TreeFacts(index) if isinstance(index, Index) else None
 
 
 def language_model(model: Any, tokenizer: Any) -> LanguageModel:
@@ -308,6 +217,7 @@ class Asker:
             self._model.check_tokenizer(found)
         self._tokenizer, self._index, self._prompt = tokenizer, found, prompt or prompt_for(None, found)
         self._lock, self._generates = Lock(), cast("Writer | None", None)
+        self._reading, self._reader = Lock(), cast("FactReader | None", None)
         self._thoughts = thinking_of(tokenizer).tokens(tokenizer)
         self._inputs = PromptInputs(tokenizer, self._prompt, self._model.room, self._thoughts)
         self._channels = None if found is None else Channels(found, self._prompt, self._model.ends)
@@ -471,20 +381,44 @@ class Asker:
         `cancelled`: as in `ask`. Raises as `refactx.ask.claims.check_claims` does, and ModelError for a model that cannot
         score claims.
         """
+        channels, machine = self._scoring()
+        return check_claims(text, channels.of_sentence, machine, share(self._model), cancelled)
+
+    def extract(
+        self,
+        text: str,
+        options: ExtractionOptions = ExtractionOptions(),  # noqa: B008 - it cannot be changed
+        *,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> ExtractedFacts:
+        """Return the facts that a text states, by names and predicates of the index, or of a schema.
+
+            asker.extract("Juneau is the capital of Alaska.").facts[0].fact.text
+
+        Which predicates are usual for things of the index is found out with the first text, in some seconds. `cancelled`: as
+        in `ask`. Raises as `refactx.ask.extraction.extract_facts` does, and ModelError as `check` does.
+        """
+        channels, machine = self._scoring()
+
+        def reader_of(sources: QuerySources) -> FactReader:
+            with self._reading:
+                self._reader = self._reader or FactReader(machine, sources)
+                return self._reader
+
+        shared = share(self._model)
+        return extract_facts(
+            text, channels.of_sentence, reader_of, machine, shared, options=options, cancelled=cancelled
+        )
+
+    def _scoring(self) -> tuple["Channels", Machine]:
+        """Return what judges sentences. Raises InputError without an index, ModelError for a model that cannot."""
         if self._channels is None or self._writer.machine is None:
-            raise InputError("there is no index to check the text against: give one")
+            raise InputError("there is no index for the sentences of the text: give one")
         if self._model.engine is None or self._model.engine.trees < TreeReading.ROWS:
             raise ModelError(
-                "claims need a decoder-only model whose state is in a cache that can be copied: give another"
+                "sentences are judged by a decoder-only model whose state is in a cache that can be copied: give another"
             )
-        channels = self._channels
-        return check_claims(
-            text,
-            lambda sentence, earlier: channels.of(sentence, earlier=earlier),
-            self._writer.machine,
-            share(self._model),
-            cancelled,
-        )
+        return self._channels, self._writer.machine
 
     def _answers(
         self,

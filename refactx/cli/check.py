@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from refactx.ask.answer import statement_url
-from refactx.ask.claims import TextClaims, places_of
+from refactx.ask.claims import TextClaims
+from refactx.ask.sentences import places_of
 from refactx.cli.help import GroupedCommand
 from refactx.cli.options import (
     DB,

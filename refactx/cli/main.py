@@ -36,6 +36,7 @@ COMMANDS = {  # where each command is, and its line in the list, as its own help
     "ask": ("ask:ask", "Answer questions with facts of an index as proof."),
     "serve": ("serve:serve", "Serve answers with facts over HTTP, with OpenAI's API."),
     "check": ("check:check", "Check the claims of a text by the facts of an index."),
+    "extract": ("extract:extract", "Read the facts that documents state, by names and predicates of an index."),
     "query": ("query:query", "Answer questions about sets of facts: how many, which ones, whether, the highest."),
     "sparql": ("sparql:sparql", "Run a SPARQL query, or convert SPARQL to text with names in place of URIs."),
     "translate": ("translate:translate", "Write the SPARQL of questions for the endpoint of a domain pack."),

@@ -111,6 +111,7 @@ def in_database(_context: click.Context, _parameter: click.Parameter, name: str 
 
 NAME = click.argument("name", default="default", callback=in_database)
 DROPPED = click.argument("name", callback=in_database)
+WRITABLE = click.option("--writable", metavar="NAME", help="Of several in --index, the one that is written.")
 OWN_INDEX = click.option(
     "--index", default="default", show_default=True, metavar="NAME", callback=in_database, help="Name of the index."
 )

@@ -3,10 +3,9 @@
 import click
 
 from refactx.cli.ingest import print_fact_change
-from refactx.cli.options import DB, INDEX, JSON, OWN_INDEX
+from refactx.cli.options import DB, INDEX, JSON, OWN_INDEX, WRITABLE
 from refactx.fact import counted, line
 
-WRITABLE = click.option("--writable", metavar="NAME", help="Of several in --index, the one that is written.")
 NEW = click.option("--new", multiple=True, metavar="NAME", help="A name in the fact that is new; several times.")
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import Field
 
 from refactx.ask.browse import browse, check_text
-from refactx.ask.claims import places_of
 from refactx.ask.prompt import Generation
+from refactx.ask.sentences import places_of
 from refactx.documents import (
     Completion,
     FactChangeDocument,

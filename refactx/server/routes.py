@@ -16,18 +16,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from prometheus_client import generate_latest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
+from refactx.ask.asker import Asker
 from refactx.ask.browse import browse, check_text
 from refactx.ask.checked import CheckedAsker
-from refactx.ask.claims import places_of
 from refactx.ask.examples import Examples
+from refactx.ask.extraction import LEAST_CONFIDENCE, ExtractionOptions, NewNames
 from refactx.ask.prompt import Generation
 from refactx.ask.queries import EXAMPLE, Replies
+from refactx.ask.schema import FactSchema
+from refactx.ask.sentences import places_of
 from refactx.documents import (
     BrowsedDocument,
     ExampleList,
+    ExtractedFactsDocument,
     FactChangeDocument,
     FactChecks,
     QueryReplyDocument,
@@ -38,6 +42,7 @@ from refactx.documents import (
     browsed_document,
     checked_text,
     claims_document,
+    extracted_document,
     fact_change_document,
     reply_document,
     sparql_document,
@@ -71,8 +76,6 @@ MOST_EXAMPLES = 20
 LONGEST = 4000
 """The most characters of a name or prefix: no part of a fact is longer than 1,000."""
 Name = Annotated[str, Query(max_length=LONGEST)]
-Judge = Callable[[str, Callable[[], bool]], TextClaimsDocument]
-"""A function that judges the claims of a text, given what says whether to end."""
 MOST_ROWS = 10_000
 MOST_FEEDBACK = 100 << 20
 """Bytes of a file of feedback, after which no more is taken."""
@@ -85,6 +88,24 @@ class CheckRequest(BaseModel):
     """A text whose facts or claims are checked."""
 
     text: str = Field(min_length=1)
+
+
+class ExtractRequest(BaseModel):
+    """A text whose facts are read. `schema`: as in a file of TOML, in JSON; the others as `ExtractionOptions` has them."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    text: str = Field(min_length=1)
+    fact_schema: dict[str, Any] | None = Field(default=None, alias="schema")
+    new_names: NewNames = "none"
+    verify: bool = False
+    min_confidence: float = LEAST_CONFIDENCE
+
+    def options(self) -> ExtractionOptions:
+        schema = None if self.fact_schema is None else FactSchema.of(self.fact_schema)
+        return ExtractionOptions(
+            schema=schema, new_names=self.new_names, verify=self.verify, min_confidence=self.min_confidence
+        )
 
 
 def facts_router(service: TextService) -> APIRouter:
@@ -323,26 +344,48 @@ def check_router(service: TextService) -> APIRouter:
     async def check(asked: CheckRequest, request: Request) -> Response:
         """Return the claims of a text: those that facts of the index say, and those of which they say otherwise."""
         service.availability.check()
-        judge = _judge_of(service)
-        if judge is None:
-            said = (
-                "claims are judged by a model that scores ids, with an index in a database: this server has none such"
-            )
-            raise ApiError(404, said)
+        index, asker = _judging(service)
         places_of(asked.text)  # reports a text that is empty or too long
         if service.options.logs_text:
             note(request, text=asked.text)
-        return await _computed(service, request, lambda cancelled: to_json(judge(asked.text, cancelled)))
+
+        def work(cancelled: Callable[[], bool]) -> Any:
+            return to_json(claims_document(index, asker.check(asked.text, cancelled=cancelled)))
+
+        return await _computed(service, request, work)
+
+    @router.post("/v1/extract", response_class=JsonReply, responses={200: {"model": ExtractedFactsDocument}})
+    async def extract(asked: ExtractRequest, request: Request) -> Response:
+        """Return the facts that a text states, by names and predicates of the index, or by those of a schema."""
+        service.availability.check()
+        index, asker = _judging(service)
+        places_of(asked.text)
+        options = asked.options()
+        if service.options.logs_text:
+            note(request, text=asked.text)
+
+        def work(cancelled: Callable[[], bool]) -> Any:
+            return to_json(extracted_document(index, asker.extract(asked.text, options, cancelled=cancelled)))
+
+        return await _computed(service, request, work)
 
     return router
 
 
-def _judge_of(service: TextService) -> Judge | None:
-    """Return what judges the claims of a text; None if the server cannot."""
+def _judge_of(service: TextService) -> tuple[Index, Asker] | None:
+    """Return what judges the sentences of a text; None if the server cannot."""
     index, asker = service.index, service.asker
     if not isinstance(index, Index) or isinstance(asker, CheckedAsker):
         return None
-    return lambda text, cancelled: claims_document(index, asker.check(text, cancelled=cancelled))
+    return index, asker
+
+
+def _judging(service: TextService) -> tuple[Index, Asker]:
+    """Return what judges the sentences of a text. Raises ApiError if the server cannot."""
+    if (found := _judge_of(service)) is None:
+        said = "sentences are judged by a model that scores ids, with an index in a database: this server has none such"
+        raise ApiError(404, said)
+    return found
 
 
 class TranslateRequest(BaseModel):
@@ -556,16 +599,19 @@ def _asks(service: TextService) -> Callable[[str, str], Any]:
 
 
 def _checks(service: TextService) -> Callable[[str], Any] | None:
-    judge = _judge_of(service)
-    if judge is None:
+    judging = _judge_of(service)
+    if judging is None:
         return None
+    index, asker = judging
 
     async def check(text: str) -> TextClaimsDocument:
         with _safe():
             service.availability.check()
             slot = service.slots.take()
             try:
-                return await service.compute(partial(judge, text), slot)
+                return await service.compute(
+                    lambda cancelled: claims_document(index, asker.check(text, cancelled=cancelled)), slot
+                )
             finally:
                 if not slot.is_used:
                     slot.release()

@@ -9,6 +9,7 @@ They need a tokenizer none of whose tokens has text of two parts (`Units.are_who
 of its parts one after another, and the first token with a closing bracket ends a part.
 """
 
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -18,6 +19,7 @@ from typing import TypeVar, get_args
 import numpy as np
 
 from refactx.decoding.names import Units
+from refactx.decoding.states import FactSource
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, Link, Qualifiers, qualifiers_of, split_fact, unit, verbalise
 from refactx.index.index import Index, completions, token_sequences
 from refactx.linking.linker import Linker
@@ -97,6 +99,18 @@ def sequences(segments: Segments, lasts: Callable[[], bool]) -> Iterator[Path]:
         yield tokens
         if number % ENTRIES_AT_ONCE == 0 and not lasts():
             return
+
+
+def drawn_subjects(index: FactSource, count: int, seed: str) -> Iterator[str]:
+    """Yield the subjects of facts that are drawn by chance."""
+    chance, table = random.Random(seed), index.tokenizer.token_bytes  # noqa: S311 - not for secrets
+    for _ in range(count):
+        path, text = list[int](), b""
+        while b">" not in text and len(below := index.children(path).tokens):
+            leaves = index.children(path).leaves.tolist()
+            path += chance.choices(below.tolist(), leaves)
+            text += table[path[-1]]
+        yield text.partition(b"<")[2].partition(b">")[0].decode("utf-8", "replace")
 
 
 Value = TypeVar("Value")

@@ -8,7 +8,8 @@ from support.tiny_asker import save_tiny
 
 import refactx
 from refactx.ask.answer import untranslated
-from refactx.ask.asker import Asker, Channels
+from refactx.ask.asker import Asker
+from refactx.ask.channels import Channels
 from refactx.ask.evidence import evidence_of
 from refactx.ask.prompt import Generation, load_prompt
 from refactx.errors import InputError

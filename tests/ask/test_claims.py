@@ -12,8 +12,9 @@ from support.query.sample_world import CHILE, CLAIMS, END, PERU, PROPERTIES, wor
 from support.query.world import FakeScore, WorldIndex, overlap, result_of
 from support.tiny_asker import tiny_asker
 
-from refactx.ask import claims
-from refactx.ask.claims import TextClaim, TextClaims, check_claims, plain_sentence, sentences_of
+from refactx.ask import claims, sentences
+from refactx.ask.claims import TextClaim, TextClaims, check_claims
+from refactx.ask.sentences import plain_sentence, sentences_of
 from refactx.documents import cited, claims_document
 from refactx.errors import InputError
 from refactx.fact import Link, LinkedFact
@@ -52,7 +53,7 @@ def score_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
         return FakeScore(WORLD.tokenizer, lambda line: 4 * of_line(line))
 
     monkeypatch.setattr(claims, "QuestionScore", score)
-    monkeypatch.setattr(claims, "run_jobs", lambda _, jobs: [result_of(job.steps) for job in jobs])
+    monkeypatch.setattr(sentences, "run_jobs", lambda _, jobs: [result_of(job.steps) for job in jobs])
 
 
 def test_a_sentence_whose_names_are_likelier_exchanged_differs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +65,7 @@ def test_a_sentence_whose_names_are_likelier_exchanged_differs(monkeypatch: pyte
         return FakeScore(WORLD.tokenizer, lambda line: 4 * of_line(line) + gain)
 
     monkeypatch.setattr(claims, "QuestionScore", score)
-    monkeypatch.setattr(claims, "run_jobs", lambda _, jobs: [result_of(job.steps) for job in jobs])
+    monkeypatch.setattr(sentences, "run_jobs", lambda _, jobs: [result_of(job.steps) for job in jobs])
     fact = "<France> <capital> <Paris>"
     assert said(checked("Paris is the capital of France.").claims) == [("holds", fact)]
     assert said(checked("France is the capital of Paris.").claims) == [("differs", fact)]
@@ -345,7 +346,7 @@ def test_a_text_gets_footnotes_with_links() -> None:
 
 
 def test_an_index_in_postgresql_is_needed() -> None:
-    with pytest.raises(InputError, match="no index to check the text against"):
+    with pytest.raises(InputError, match="there is no index for the sentences of the text: give one"):
         tiny_asker(facts=None).check("Ann is b.")
     with pytest.raises(InputError, match="with an index in PostgreSQL, and a prompt"):
         tiny_asker().check("Ann is b.")

@@ -16,7 +16,7 @@ from support.tiny_model import tiny_model
 import refactx
 from refactx.ask import claims
 from refactx.ask.checked import CheckedAsker
-from refactx.documents import claims_document, to_json
+from refactx.documents import claims_document, extracted_document, to_json
 from refactx.mcp import checks_alone, fact_server
 from refactx.server import ServingOptions, TextService
 
@@ -100,8 +100,40 @@ def test_hostile_texts_are_texts(server: Running, text: str) -> None:
         assert text[one["start"] : one["end"]] == one["text"]
 
 
+def test_facts_of_a_text_are_the_same_in_python_and_over_http(server: Running, index: refactx.Index) -> None:
+    text = "The p of Ann is Bo. The q of Bo is Ann."
+    options = refactx.ExtractionOptions(min_confidence=-1e9)
+    found = server.post("/v1/extract", {"text": text, "min_confidence": -1e9}).json()
+    assert found == to_json(extracted_document(index, asker(index).extract(text, options)))
+    assert found["facts"]
+    for one in found["facts"]:
+        assert text[one["start"] : one["end"]] == one["text"]
+        assert {one["fact"]["subject"]["label"], one["fact"]["object"]["label"]} <= {"Ann", "Bo"}
+    schema = {"predicates": {"says": {}}}
+    given = {"text": text, "schema": schema, "new_names": "any", "min_confidence": -1e9}
+    assert {one["fact"]["predicate"]["label"] for one in server.post("/v1/extract", given).json()["facts"]} == {"says"}
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "reason"),
+    [
+        ({"text": " "}, 400, "the text is empty"),
+        ({"text": "Ann.", "schema": {"predicates": {}}}, 400, "has to have tables"),
+        ({"text": "Ann.", "schema": {"predicates": {"p": {"most": 0}}}}, 400, "whole number"),
+        ({"text": "Ann.", "new_names": "typed"}, 400, "classes of a schema"),
+        ({"text": "Ann.", "new_names": "some"}, 400, "new_names"),
+    ],
+)
+def test_an_order_for_facts_that_is_wrong_is_refused(
+    server: Running, given: dict[str, Any], status: int, reason: str
+) -> None:
+    reply = server.post("/v1/extract", given)
+    assert (reply.status_code, reason in reply.json()["error"]["message"]) == (status, True), reply.text
+
+
 def test_a_server_that_cannot_judge_says_so(index: refactx.Index, tiny: Running) -> None:
     assert tiny.post("/v1/check", {"text": TEXT}).status_code == 404  # its facts are in no database
+    assert tiny.post("/v1/extract", {"text": TEXT}).status_code == 404
     with running(index=index) as server:  # its prompt has no channel
         assert "a prompt with `channel`" in server.post("/v1/check", {"text": TEXT}).json()["error"]["message"]
     chats: Any = CheckedAsker.__new__(CheckedAsker)

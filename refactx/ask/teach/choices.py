@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from refactx.ask.asker import Channels, scored_question
+from refactx.ask.channels import Channels, scored_question
 from refactx.ask.prompt import Prompt
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactSource, InFact

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from refactx.ask.asker import facts_of
+from refactx.ask.channels import facts_of
 from refactx.ask.prompt import Prompt
 from refactx.ask.teach.choices import ChoiceMaker, TextChoice
 from refactx.decoding.machine import Machine
