@@ -38,7 +38,7 @@ BATCH_SIZE = click.option(
 
 JUDGE_URL = click.option("--judge-url", metavar="URL", help="Its OpenAI-like API; key: $REFACTX_JUDGE_KEY.")
 JUDGE_PROMPT = click.option(
-    "--judge-prompt", default="judge", show_default=True, metavar="PROMPT", help="Or judge-complete, or a .toml file."
+    "--judge-prompt", default="judge", metavar="PROMPT", help="judge, judge-complete or a .toml file."
 )
 RUN_FOLDER = click.option(
     "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of the run; default: in refactx-eval/."
