@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from refactx.eval.pack_task import Mode, PackCase
     from refactx.eval.questions import StratifiedSample
     from refactx.eval.run import Shard, Task
+    from refactx.sparql.packs.shots import ShotChoice
     from refactx.sparql.packs.translator import Translator
 
-_POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"), "shots", "train", "shots_by")
+_POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"), "shots", "train")
 _PACK_GROUP = ("pack_name", "modes", "policy", "source", "category", "pattern", "encoder")
 _SAMPLE = ("sample", "by")
 _OF_SERVERS = ("tokenizer",)
@@ -73,6 +74,16 @@ def _shard(_context: click.Context, _parameter: click.Parameter, given: str) -> 
         raise click.BadParameter(str(error)) from None
 
 
+def _shots(_context: click.Context, _parameter: click.Parameter, given: str | None) -> "tuple[int, ShotChoice] | None":
+    """Return how many examples are shown, and which; None if it was not given."""
+    if given is None:
+        return None
+    how, _, number = given.rpartition(":")
+    if how not in ("", "random") or not (number.isascii() and number.isdigit()) or not int(number):
+        raise click.BadParameter("give a number of examples, such as 25, or random:25")
+    return int(number), "random" if how else "nearest"
+
+
 _own_options = common.all_of(
     click.option("--sample", type=click.IntRange(1), metavar="N", help="N questions with the share of each kind."),
     click.option(
@@ -93,15 +104,8 @@ _own_options = common.all_of(
     ),
     common.declared(PolicyOptions, *WRITING),
     common.declared(ServerOptions, *_OF_SERVERS),
-    click.option("--shots", type=click.IntRange(1), metavar="N", help="Show N examples of --train, not the prompt's."),
+    click.option("--shots", callback=_shots, metavar="[random:]N", help="N examples of --train, nearest or random."),
     click.option("--train", type=click.Path(path_type=Path), metavar="FILE", help="Questions with gold queries."),
-    click.option(
-        "--shots-by",
-        default="nearest",
-        type=click.Choice(["nearest", "random"]),
-        metavar="HOW",
-        help="nearest, or random.",
-    ),
     click.option("--pack", "pack_name", metavar="PACK", help="Score translations, by default of its cases."),
     click.option("--modes", default=",".join(MODES), callback=_modes, metavar="MODE,...", help="Default: all four."),
     click.option(

@@ -72,7 +72,7 @@ class PolicyTask(IndexTask):
 
     `run_on`: the engine, as of `refactx query --run-on`; `timeout`: the most seconds of a query. The others are
     those of `refactx query`. `shots`: how many examples of `train`, a file of questions with gold queries, are shown in
-    place of the prompt's; `shots_by`: which.
+    place of the prompt's, and which.
     """
 
     policies: tuple[WriterName, ...]
@@ -81,9 +81,8 @@ class PolicyTask(IndexTask):
     tau: float | None = None
     run_on: str | None = None
     timeout: float = SECONDS
-    shots: int | None = None
+    shots: tuple[int, ShotChoice] | None = None
     train: Path | None = None
-    shots_by: ShotChoice = "nearest"
 
     name = "queries"
     figures = FIGURES
@@ -144,7 +143,7 @@ class PolicyTask(IndexTask):
             "tau": self.tau,
             "run_on": None if self.run_on is None else self.run_on.rpartition("@")[2],
             "timeout": self.timeout,
-            "shots": None if self.train is None else [self.shots, self.shots_by, fingerprint(self._training_pairs)],
+            "shots": None if self.shots is None else [*self.shots, fingerprint(self._training_pairs)],
         }
 
     def ask(
@@ -182,7 +181,7 @@ class PolicyTask(IndexTask):
         prompt = load_sparql_prompt(self.sparql_prompt)  # before the model, which takes longer
         if self.shots is not None:
             examples = training_examples(self._training_pairs, self.opened_index.names_of)
-            prompt = replace(prompt, shots=shots_of(examples, self.shots, self.shots_by, open_ranker().encoder))
+            prompt = replace(prompt, shots=shots_of(examples, *self.shots, open_ranker().encoder))
         writers = open_writers(
             names,
             self.opened_index,
