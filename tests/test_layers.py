@@ -103,7 +103,7 @@ REASONS = {
 }
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
-    "top modules": 1850,  # qualifiers in the text of a fact; ids in texts; indexes of a fact
+    "top modules": 1875,  # qualifiers in the text of a fact; ids in texts; indexes of a fact; packages that are missing
     "tree": 2200,  # a sum knows its only paths, and what none of its parts has; which of many sequences are facts
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
     "postgres": 3530,  # whether facts have qualifiers; changes of single facts are counted
@@ -117,7 +117,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15300,  # alternatives, groups, sums and columns as walks; statements in the store, after p:, and as walks
     "eval": 5560,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
-    "documents server mcp": 8757,  # tools that search a pack; claims; qualifiers; classes of replies; facts that are written
+    "documents server mcp": 8760,  # tools that search a pack; claims; qualifiers; classes of replies; facts that are written
     "cli models build": 7490,  # compare, judge, speed, kinds, feedback; check; remember, correct, rename; options; languages
 }
 SHARED_CLASS_NAMES = 0
