@@ -1,8 +1,10 @@
 """What runs without the large packages: an index file, a model on a server, help. What needs one says so in a line."""
 
 import json
+import re
 import subprocess
 import sys
+import tomllib
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -184,3 +186,28 @@ def test_what_needs_a_package_names_it_in_one_line(call: tuple[str, ...], packag
     done = run(COMMAND, *call, *index)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"refactx: the package {package} is not installed: pip install refactx\n"
+
+
+def test_an_extra_that_is_named_exists_and_no_two_hold_the_same() -> None:
+    root = Path(__file__).parents[1]
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert len({frozenset(packages) for packages in extras.values()}) == len(extras)
+    files = [
+        *root.glob("*.md"),
+        *root.glob("docs/**/*.md"),
+        *root.glob("refactx/**/*.py"),
+        *root.glob("ingest/**/*.py"),
+    ]
+    files += root.glob("bench/**/*.py")
+    named = re.compile(
+        r"""(?:'refactx|'\.|`refactx)\[([a-z0-9,]+)\]|require\("?\w+"?, "(\w+)"\)|KEY, extra="(\w+)"\)"""
+    )
+    found = {
+        (extra, file.relative_to(root).as_posix())
+        for file in files
+        for match in named.finditer(file.read_text(encoding="utf-8"))
+        for extra in "".join(match.groups("")).split(",")
+        if extra
+    }
+    assert {"client", "train", "serve", "adapters"} <= {extra for extra, _ in found}
+    assert not [(extra, file) for extra, file in found if extra not in extras]
