@@ -18,6 +18,7 @@ import click
 from refactx.cli.help import LazyGroup
 from refactx.errors import InputError, RefactxError, brief, without_password
 from refactx.fact import visible
+from refactx.lazy import clear_imports
 
 FIRST_STEPS = """\
 Language models that write facts of a knowledge base, and only facts that exist.
@@ -101,7 +102,8 @@ def main() -> None:
             written = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
             if written != text and not os.path.lexists(text):  # the name of a file may have any bytes
                 raise InputError(f"the argument '{written[:80]}' is not text in UTF-8: set the terminal to UTF-8")
-        sys.exit(cli(standalone_mode=False))
+        with clear_imports():
+            sys.exit(cli(standalone_mode=False))
     except RefactxError as error:
         _complain(str(error))
     except click.ClickException as error:  # a wrong option, for example

@@ -96,13 +96,14 @@ def _serve_facts(
     **given: Any,
 ) -> None:
     require("mcp", "mcp")
-    from refactx.build import fact_writer
     from refactx.index.open import open_index
     from refactx.mcp import asks_alone, checks_alone, fact_server
 
     with ExitStack() as stack:
         opened, ask, check, writer = stack.enter_context(open_index(index, db)), None, None, None
         if writable is not None:
+            from refactx.build import fact_writer
+
             writer = stack.enter_context(fact_writer(index, db, writable, opened))
         if model is not None:
             from refactx.ask.checked import asker_of
