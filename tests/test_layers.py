@@ -118,7 +118,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "sparql": 15300,  # alternatives, groups, sums and columns as walks; statements in the store, after p:, and as walks
     "eval": 5560,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
     "documents server mcp": 8760,  # tools that search a pack; claims; qualifiers; classes of replies; facts that are written
-    "cli models build": 7490,  # compare, judge, speed, kinds, feedback; check; remember, correct, rename; options; languages
+    "cli models build": 7508,  # versions of formats; compare, judge, speed, kinds, feedback; check; single facts; options
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""
