@@ -120,7 +120,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
     "eval": 5580,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
     "documents server mcp": 8855,  # tools that search a pack; facts of a text; claims; qualifiers; classes of replies
-    "cli models build": 7680,  # compare, judge, speed, kinds, feedback; extract; check; remember, correct, rename; languages
+    "cli models build": 7700,  # compare, judge, speed, kinds, feedback; extract; check; remember, correct, rename; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""
