@@ -1,9 +1,10 @@
 """`python -m bench.claims_in_text INDEX MODEL`: verdicts on sentences that are made of facts, by `refactx.Asker.check`.
 
-A third of the sentences say a fact of the index; a third one with another object or subject of its predicate; a third what is
-not there: of an invented name, or of a predicate that the subject does not have. Printed: the verdicts by what they should be;
-the AUC of `holds` against `differs`; how often the right fact is shown, of sentences that have one; how often `differs` and
-`holds` is said of what is not there; and the seconds of a sentence. `--out`: each sentence, with what was said, as JSON.
+A third of the sentences say a fact of the index; a third one with another object or subject of its predicate, or with both
+exchanged; a third what is not there: of an invented name, or of a predicate that the subject does not have. Printed: the
+verdicts by what they should be; the AUC of `holds` against `differs`; how often the right fact is shown, of sentences that
+have one; how often `differs` and `holds` is said of what is not there; and the seconds of a sentence. `--out`: each sentence,
+with what was said, as JSON.
 """
 
 import json
@@ -106,11 +107,15 @@ def made(index: Index, count: int, seed: int) -> Iterator[Made]:
         if kind == HOLDS:
             yield Made(sentence((subject, predicate, value), chance), HOLDS, (subject, predicate, value))
         elif kind == DIFFERS:
-            changed = (subject, predicate, other[2]) if chance.random() < 0.5 else (other[0], predicate, value)
+            exchanged = (value, predicate, subject)
+            is_entity = facts.describe([predicate])[predicate].kind == "entity"
+            ways = [(subject, predicate, other[2]), (other[0], predicate, value), *[exchanged] * is_entity]
+            changed = chance.choice(ways)
             there = objects(changed[0], predicate)
             if bare_name(changed[2]) in map(bare_name, there):
                 continue
-            yield Made(sentence(changed, chance), DIFFERS, (changed[0], predicate, there[0]))
+            instead = (subject, predicate, value) if changed is exchanged else (changed[0], predicate, there[0])
+            yield Made(sentence(changed, chance), DIFFERS, instead)
         elif chance.random() < 0.5:
             yield Made(sentence((invented(chance), predicate, value), chance), NOT_THERE, None)
         else:

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from transformers import LogitsProcessorList
 
-from bench.throughput import TriggerForcer, throughput
 from refactx.ask.asker import Asker
 from refactx.ask.grounded import ground
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
 from refactx.engines.transformers.processor import FactLogitsProcessor
 from refactx.eval.questions import choose_questions, read_questions
+from refactx.eval.speed import TriggerForcer, measure_speed
 from refactx.index.open import open_index
 from refactx.models.loading import load_model
 
@@ -49,7 +49,7 @@ def main(model: str, index: str, tokens: int, questions: Path | None, limit: int
 def figures(model: Any, tokenizer: Any, index: Any, tokens: int, batch: int = 16) -> Iterator[tuple[str, float]]:
     """Yield each figure with its name, as soon as it is measured."""
     yield from processor_times(index, tokenizer, model.config.vocab_size).items()
-    timed = throughput(model, tokenizer, index, tokens)
+    timed = measure_speed(model, tokenizer, index, tokens)
     grounded, free = timed["grounded"], timed["free"]
     yield f"{tokens} tokens, facts all the way: seconds a token over free", grounded.seconds / free.seconds
     yield "  forward passes over tokens", grounded.forward_passes / grounded.tokens

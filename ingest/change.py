@@ -21,7 +21,7 @@ from refactx.entity_ids import entity_number, other_number
 from refactx.errors import CorruptIndexError, InputError, TokenizerMismatchError
 from refactx.fact import counted, written_part
 from refactx.index.database import DatabaseSource
-from refactx.index.index import Index
+from refactx.index.index import Index, ready_inverses
 from refactx.ingest.build import Build, ReadOptions, RowJobOptions, index_change
 from refactx.ingest.encoding import BATCH, EncodedFacts, WholeFacts, decode_texts, encode_facts, select_by_sum
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
@@ -245,7 +245,7 @@ class _Change:
 
     @contextmanager
     def _revising(self) -> Iterator[Reviser]:
-        ready = self.entry.report.get("ready_inverses", {})
+        ready = ready_inverses(self.entry.report)
         pairs = self.entry.report.get("inverse_properties", {})
         build = self.build
         with (

@@ -361,7 +361,7 @@ class _HeldIndex:
         wanted |= stated
         unwanted |= dict.fromkeys(text for claim in remove for text in self._statements(claim.triple))
         tokens = {text: self._encoded(text) for text in (*wanted, *unwanted)}
-        there = dict(zip(tokens, facts_exist(self.index.segments, list(tokens.values())), strict=True))
+        there = dict(zip(tokens, facts_exist(self.index.snapshot.tree, list(tokens.values())), strict=True))
         added = [text for text in wanted if not there[text]]
         removed = [text for text in unwanted if there[text] and text not in wanted]
         if added or removed:

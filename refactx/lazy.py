@@ -1,6 +1,8 @@
 """Imports on first use: the public names of packages, and optional packages."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -45,9 +47,31 @@ def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], An
     def get(name: str) -> Any:
         if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(module_of[name]), name)
+        with clear_imports():
+            return getattr(import_module(module_of[name]), name)
 
     return get
+
+
+@contextmanager
+def clear_imports() -> Iterator[None]:
+    """Raise InputError, naming what to install, if a package that refactx always needs is missing in the block.
+
+    >>> with clear_imports():
+    ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
+    Traceback (most recent call last):
+    refactx.errors.InputError: the package torch is not installed: pip install refactx
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        from importlib.metadata import requires
+
+        package = str(error.name).partition(".")[0]
+        always = [one for one in requires("refactx") or () if "extra ==" not in one]
+        if not any(re.match(rf"{re.escape(package).replace('_', '[-_]')}(?![\w-])", one) for one in always):
+            raise
+        raise InputError(f"the package {package} is not installed: pip install refactx") from None
 
 
 _public_name = lazy_exports("refactx", _REFACTX)

@@ -124,7 +124,7 @@ def translator() -> Translator:
 
 @pytest.fixture(scope="module")
 def server(stub: ChatStub, index: refactx.Index) -> Iterator[Running]:
-    role = ServerRole(name="the model", option="--model-url", key="REFACTX_TEST_KEY", extra="served")
+    role = ServerRole(name="the model", option="--model-url", key="REFACTX_TEST_KEY", extra="client")
     with running(ChatServer("m", stub.url, role, retries=0), index, translator=translator()) as started:
         yield started
 

@@ -1,7 +1,10 @@
 """The public names of `refactx`: each can be imported, and takes no time before it is used."""
 
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +37,13 @@ def test_an_unknown_name_raises_attribute_error() -> None:
 
 def test_the_package_has_a_version() -> None:
     assert refactx.__version__.count(".") == 2
+
+
+def test_the_package_has_the_authors_of_the_citation() -> None:
+    root = Path(__file__).parents[1]
+    cited = re.findall(r"family-names: (\w+), given-names: (\w+)", (root / "CITATION.cff").read_text(encoding="utf-8"))
+    named = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["authors"]
+    assert [one["name"] for one in named] == [f"{given} {family}" for family, given in cited]
 
 
 @pytest.mark.parametrize(

@@ -61,10 +61,10 @@ INGEST_LAYERS = """
     sources      source_options   report    parallel
     profile      qualifiers
 """
-RUN_BY_ASK = ("refactx.ask.grounded", "refactx.ask.teach.training")
+RUN_BY_OTHERS = ("refactx.ask.grounded", "refactx.ask.teach.training", "refactx.eval.speed")
 LIBRARIES = {  # where a library may be imported; a prefix of a module's name
-    "torch": ("refactx.engines.transformers", "refactx.engines.vllm", "refactx.models", *RUN_BY_ASK),
-    "transformers": ("refactx.engines.transformers", "refactx.models", *RUN_BY_ASK),
+    "torch": ("refactx.engines.transformers", "refactx.engines.vllm", "refactx.models", *RUN_BY_OTHERS),
+    "transformers": ("refactx.engines.transformers", "refactx.models", *RUN_BY_OTHERS),
     "peft": ("refactx.models", "refactx.ask.teach.training"),
     "vllm": ("refactx.engines.vllm",),
     "mcp": ("refactx.mcp",),
@@ -94,7 +94,6 @@ ONE_IMPORTER = 200
 """A module with fewer lines has two importers, or one in another folder, or a reason here."""
 REASONS = {
     "refactx.ask.thinking": "a chooser of its own, for texts that begin with a thought",
-    "refactx.eval.judge": "a model on a server, by its own client",
     "refactx.eval.names": "names of entities for answers, read from an index",
     "refactx.ingest.knowledge.nodes": "nodes that make statements, which the shape of a graph is full without",
     "refactx.ingest.parsers.graphml": "nodes and edges, which are no rows of a table",
@@ -105,23 +104,23 @@ REASONS = {
 }
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
-    "top modules": 1855,  # names of extraction; qualifiers in the text of a fact; ids in texts; indexes of a fact
-    "tree": 2170,  # which of many sequences are facts, which was in walks
+    "top modules": 1890,  # packages that are missing; names of extraction; qualifiers in the text of a fact; ids in texts
+    "tree": 2200,  # a sum knows its only paths, and what none of its parts has; which of many sequences are facts
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
     "postgres": 3530,  # whether facts have qualifiers; changes of single facts are counted
     "index share": 3910,  # qualifiers with their ids; two indexes read as one; predicates of inverse facts
     "linking": 690,  # a part of a name; names in the other number; notes name other entities of a name; ids; what texts name
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6475,
-    "walks": 4870,  # subjects drawn by chance; statements in hops, groups, tables and sums, as text, answer and SPARQL
-    "selection": 4520,  # sets of a class in a place with a bound; the choice among statements; what the linker finds
-    "ask": 7160,  # the facts of a text; its claims; questions made of statements; answers by language; thoughts
+    "walks": 4880,  # subjects drawn by chance; statements in hops, groups, tables and sums, as text, answer and SPARQL
+    "selection": 4810,  # groups, sums and tables of questions; sets with a bound; statements; what the linker finds
+    "ask": 7200,  # the facts of a text; its claims, and which way round they say a fact; questions made of statements
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
-    "sparql": 15100,  # statements in the store, in brackets after p:, and as walks; negation and comparisons as walks
+    "sparql": 15400,  # examples of training data; RAG with placeholders; groups and columns as walks; statements in the store
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
-    "eval": 4862,  # questions of a language
-    "documents server mcp": 8755,  # facts of a text; claims; qualifiers; classes of replies; written facts; tools of both
-    "cli models build": 7390,  # extract; check; remember, correct, rename; the kept tokenizer of a GGUF file; languages
+    "eval": 5580,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
+    "documents server mcp": 8855,  # tools that search a pack; facts of a text; claims; qualifiers; classes of replies
+    "cli models build": 7700,  # compare, judge, speed, kinds, feedback; extract; check; remember, correct, rename; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

@@ -48,7 +48,7 @@ def answer_of_index(query: Query, facts: FactSet) -> Answer:
         raise QueryError(f"a part of the answer: {result.reason}")
     if query.head == "ask":
         return bool(result.truth)
-    if query.head == "count":
+    if query.head == "count" and query.per is None:
         return frozenset((str(result.count),))
     return frozenset(row if isinstance(row, str) else row.id or row.label for row in answered.rows)
 

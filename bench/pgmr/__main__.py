@@ -90,7 +90,7 @@ def prepare(
 @THREADS
 def train(data: Path, model: str, out: Path, device: str, threads: int | None, **given: Any) -> None:
     """Train a LoRA adapter on questions with PGMR text, with the settings of the paper unless others are given."""
-    require("peft", "training")
+    require("peft", "adapters")
     from bench.pgmr.lora import LOG, Settings, load, train
 
     _use_threads(threads)
@@ -112,7 +112,7 @@ def train(data: Path, model: str, out: Path, device: str, threads: int | None, *
 @click.option("--out", type=FOLDER, required=True, help="Folder of the merged model.")
 def merge(adapter: Path, out: Path) -> None:
     """Merge an adapter into its model."""
-    require("peft", "training")
+    require("peft", "adapters")
     from bench.pgmr.lora import merge
 
     merge(adapter, out)

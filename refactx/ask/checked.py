@@ -328,7 +328,7 @@ def load_any(
             raise
     url = engine.server.model_url
     say(f"{url.rpartition('@')[2]} only chats: its facts are checked")
-    role = ServerRole(name="the model", option="--model-url", key=KEY, extra="served")
+    role = ServerRole(name="the model", option="--model-url", key=KEY, extra="client")
     return ChatServer(name, url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/v1", role)
 
 

@@ -7,7 +7,8 @@ properties of what the sentence names, it is that after which the sentence is li
     log p(sentence | examples, subject and property)  +  weights * (nearness in meaning, whether a value is named)
 
 The claim **holds** if the sentence names an object of that property, and **differs** if it has another value that could be
-one: an entity that other facts have in that place or of the class of the objects, a time, a number. All else is **not in the
+one: an entity that other facts have in that place or of the class of the objects, a time, a number. It differs too if the
+sentence is much likelier with its two names exchanged ("Alaska is the capital of Juneau"). All else is **not in the
 index**, which is never called wrong. Each further value of the sentence may make a claim of its own, of the likeliest property
 that has not been claimed: no pass of the model is made for it. A sentence that names nothing, has no value, or denies
 what it says makes no claim.
@@ -18,11 +19,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from refactx.ask.browse import fact_of
 from refactx.ask.sentences import SCORED, Place, SentenceParts, meet, places_of, plain_sentence, read_sentences
 from refactx.ask.writer import SharedEngine
 from refactx.decoding.machine import Machine
-from refactx.engines.engine import Steps, TreeReading
+from refactx.engines.engine import IdPath, Steps, TreeReading
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.linking.names import bare_name
 from refactx.selection.channel import Channel, QuerySources
@@ -54,6 +58,9 @@ LOOKED_AT, OBJECTS = 40, 500
 """The most properties of a subject whose objects the sentence may name, the nearest in meaning, and the most objects."""
 LEAST_OF_NAMED, LEAST_OF_OTHERS = 2.0, 7.0
 """The least confidence, in nats, in a property of which the sentence names an object, and in one of which it has another."""
+EXCHANGED_GAIN = 2.0
+"""How much likelier, in nats, a sentence with its two names exchanged has to be for it to say a fact the wrong way round, after
+the fact's property and after its inverse."""
 _HIDDEN = frozenset((*DESCRIPTIONS, ALIAS_OF))
 
 
@@ -99,16 +106,16 @@ class _NamedProperty:
 class _Sentence(SentenceParts):
     """One sentence, whose claims are judged."""
 
-    def judge(self, score: QuestionScore, trees: TreeReading) -> Steps[list[Judged]]:
-        """Return the verdicts, each with the fact that says it, that which stands instead, and the confidence."""
+    def judge(self, score_of: Callable[[str], QuestionScore], trees: TreeReading) -> Steps[list[Judged]]:
+        """Return the verdicts, each with the fact that says it, that which stands instead, and the confidence. `score_of`:
+        makes the score of a sentence."""
         compared = self._compared()
         if not compared:
             return [NOT_THERE] if self.has_unknown_names("") else []
         texts = [self.fact_ids(one.subject.name, one.name) for one in compared]
         alone = [self.fact_ids(one.subject.name) for one in compared]
         distinct = list(dict.fromkeys([*texts, *alone]))
-        found = yield from score.likelihoods(distinct, trees)
-        yield from score.close()
+        found = yield from _likelihoods(score_of(self.text), distinct, trees)
         likely, gain = dict(zip(distinct, found.tolist(), strict=True)), self.channel.weights.named_value_gain
         scores = [likely[text] + one.near + gain * bool(one.named) for text, one in zip(texts, compared, strict=True)]
         gains = [likely[text] - likely[own] + one.near for text, own, one in zip(texts, alone, compared, strict=True)]
@@ -117,7 +124,31 @@ class _Sentence(SentenceParts):
         judged = list(self._claims(compared[best], gains[best], used))
         if not judged:
             return [(*NOT_THERE[:3], gains[best])] if self._has_value(compared[best].subject) else []
+        if (exchanged := self._exchanged(compared[best])) is not None:
+            both = self._both_ways(compared[best])
+            there = yield from _likelihoods(score_of(self.text), both, trees)
+            other = yield from _likelihoods(score_of(exchanged), both, trees)
+            if (other - there).min() > EXCHANGED_GAIN:
+                judged = [("differs", None, fact, gain) for _, fact, _, gain in judged]
         return judged + [claim for n in others for claim in self._claims(compared[n], gains[n], used)]
+
+    def _exchanged(self, one: _NamedProperty) -> str | None:
+        """Return the sentence with the subject and the only named object of a property in each other's place, unless that
+        object is a value, or a fact says the same of both."""
+        (value, place), *more = one.named.items() or [("", (0, 0))]
+        ends, text = sorted([(one.subject.start, one.subject.stop), place]), self.text
+        if not value or more or not one.subject.is_named or value not in {mention.name for mention in self.mentions}:
+            return None
+        if any(self.facts.hold([(value, one.name, one.subject.name)])):
+            return None
+        (start, stop), (low, high) = ends
+        return text[:start] + text[low:high] + text[stop:low] + text[start:stop] + text[high:]
+
+    def _both_ways(self, one: _NamedProperty) -> list[IdPath]:
+        """Return the ids of a property of a subject, and of its inverse of the only named object."""
+        inverse = self.facts.inverse_of(one.name)
+        backwards = [] if inverse is None else [self.fact_ids(value, inverse) for value in one.named]
+        return [self.fact_ids(one.subject.name, one.name), *backwards]
 
     def _claims(self, one: _NamedProperty, confidence: float, used: list[tuple[Place, Place]]) -> Iterator[Judged]:
         """Yield the claims of a property. `used`: the places of subjects and values that likelier properties have taken, to
@@ -207,6 +238,12 @@ class _Sentence(SentenceParts):
         return self.has_unknown_names("") or any(not meet(one, own) for some in (*places, numbers) for one in some)
 
 
+def _likelihoods(score: QuestionScore, texts: list[IdPath], trees: TreeReading) -> Steps[NDArray[np.float64]]:
+    found = yield from score.likelihoods(texts, trees)
+    yield from score.close()
+    return found
+
+
 def check_claims(
     text: str,
     channel_of: Callable[[str, Sequence[str]], Channel | None],
@@ -225,8 +262,10 @@ def check_claims(
     lead, texts = encode(ASKS), [plain_sentence(text[start:stop]) for start, stop in places]
 
     def judge(number: int, channel: Channel, sources: QuerySources) -> Steps[None]:
-        score = QuestionScore(question=[*lead, *encode(f" {channel.text}")[-SCORED:]], lead=len(lead))
-        judged[number] = yield from _Sentence(machine, channel, sources).judge(score, trees)
+        judged[number] = yield from _Sentence(machine, channel, sources).judge(score_of, trees)
+
+    def score_of(sentence: str) -> QuestionScore:
+        return QuestionScore(question=[*lead, *encode(f" {sentence}")[-SCORED:]], lead=len(lead))
 
     read_sentences(texts, judge, channel_of, shared, encode(EXAMPLES), cancelled=cancelled)
     claims = tuple(

@@ -105,7 +105,8 @@ def _run(
 
     def search() -> Steps[None]:
         asked = queries.search(engine.trees)
-        candidates: dict[Any, Candidate] = {}
+        tables = yield from queries.tables(asked).candidates()
+        candidates: dict[Any, Candidate] = {one.query: one for one in tables}
         for head in asked.heads:
             for one in (yield from asked.candidates(head)):
                 candidates.setdefault(one.query, one)

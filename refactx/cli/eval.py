@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,8 @@ from click.core import ParameterSource
 
 from refactx.ask.prompt import Generation
 from refactx.cli import options as common
-from refactx.cli.help import GroupedCommand
+from refactx.cli.compare import compare, judge, speed
+from refactx.cli.help import CommandWithOthers
 from refactx.cli.query import WRITING, PolicyOptions, check_place
 from refactx.cli.translate import Models, TranslatorOptions, engine_of, open_translator
 from refactx.errors import InputError
@@ -20,28 +21,32 @@ from refactx.models.options import ServerOptions
 
 if TYPE_CHECKING:
     from refactx.eval.pack_task import Mode, PackCase
+    from refactx.eval.questions import StratifiedSample
     from refactx.eval.run import Shard, Task
+    from refactx.sparql.packs.shots import ShotChoice
     from refactx.sparql.packs.translator import Translator
 
-_POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"))
-_PACK_GROUP = ("pack_name", "modes", "policy", "source", "category", "encoder")
+_POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"), "shots", "train")
+_PACK_GROUP = ("pack_name", "modes", "policy", "source", "category", "pattern", "encoder")
+_SAMPLE = ("sample", "by")
 _OF_SERVERS = ("tokenizer",)
 _OF_ANSWERS = (
     *_OF_SERVERS,
     "free",
     "judge",
     "judge_url",
+    "judge_prompt",
     "batch_size",
     "weights",
     "ranker",
     *(one.name for one in fields(Generation) if one.name != "language"),
 )
 _OF_PACKS = (
-    *_PACK_GROUP, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "language", "limit", "shard",
-    "out", "as_json", *common.MACHINE_GROUP, "index",
+    *_PACK_GROUP, *_SAMPLE, "model", "model_url", "grammar", "run_on", "questions", "split", "kinds", "language", "limit",
+    "shard", "out", "as_json", *common.MACHINE_GROUP, "index",
 )  # fmt: skip
 _GROUPS = {
-    "Questions and judge": ("split", "kinds", "limit", "shard", "judge", "judge_url"),
+    "Questions and judge": ("split", "kinds", "limit", *_SAMPLE, "shard", "judge", "judge_url", "judge_prompt"),
     "SPARQL of policies": _POLICY_GROUP,
     "Domain packs": _PACK_GROUP,
     **common.GENERATION_GROUPS,
@@ -69,7 +74,25 @@ def _shard(_context: click.Context, _parameter: click.Parameter, given: str) -> 
         raise click.BadParameter(str(error)) from None
 
 
+def _shots(_context: click.Context, _parameter: click.Parameter, given: str | None) -> "tuple[int, ShotChoice] | None":
+    """Return how many examples are shown, and which; None if it was not given."""
+    if given is None:
+        return None
+    how, _, number = given.rpartition(":")
+    if how not in ("", "random") or not (number.isascii() and number.isdigit()) or not int(number):
+        raise click.BadParameter("give a number of examples, such as 25, or random:25")
+    return int(number), "random" if how else "nearest"
+
+
 _own_options = common.all_of(
+    click.option("--sample", type=click.IntRange(1), metavar="N", help="N questions with the share of each kind."),
+    click.option(
+        "--by",
+        type=click.Choice(["kind", "answer-kind", "source"]),
+        callback=lambda _, __, given: given and given.replace("-", "_"),
+        metavar="WHAT",
+        help="Kinds of the sample: kind, answer-kind, source.",
+    ),
     click.option(
         "--shard", default="1/1", callback=_shard, metavar="I/N", help="Ask the Ith of N parts; without it: report."
     ),
@@ -81,6 +104,8 @@ _own_options = common.all_of(
     ),
     common.declared(PolicyOptions, *WRITING),
     common.declared(ServerOptions, *_OF_SERVERS),
+    click.option("--shots", callback=_shots, metavar="[random:]N", help="N examples of --train, nearest or random."),
+    click.option("--train", type=click.Path(path_type=Path), metavar="FILE", help="Questions with gold queries."),
     click.option("--pack", "pack_name", metavar="PACK", help="Score translations, by default of its cases."),
     click.option("--modes", default=",".join(MODES), callback=_modes, metavar="MODE,...", help="Default: all four."),
     click.option(
@@ -95,10 +120,11 @@ _own_options = common.all_of(
         "--source", default="cases", type=click.Choice(["cases", "examples"]), metavar="SET", help="cases, or examples."
     ),
     click.option("--category", metavar="CATEGORY", help="These cases alone, such as complex."),
+    click.option("--pattern", metavar="PATTERN", help="Cases with this pattern alone."),
 )
 
 
-@click.command("eval", cls=GroupedCommand, groups=_GROUPS)
+@click.command("eval", cls=CommandWithOthers, groups=_GROUPS, commands=[compare, judge, speed])
 @click.argument("questions", type=click.Path(path_type=Path), required=False)
 @common.MODEL
 @common.INDEX
@@ -107,7 +133,8 @@ _own_options = common.all_of(
 @common.WEIGHTS
 @common.RUN_FOLDER
 @click.option("--judge", metavar="MODEL", help="Also have a language model judge the answers.")
-@click.option("--judge-url", metavar="URL", help="Its OpenAI-like API; key: $REFACTX_JUDGE_KEY.")
+@common.JUDGE_URL
+@common.JUDGE_PROMPT
 @common.question_options("all")
 @_own_options
 @common.generation_options
@@ -117,9 +144,11 @@ _own_options = common.all_of(
 @common.engine_options
 def eval_(as_json: bool, **given: Any) -> None:
     """Score answers to a file of questions; the same command continues a run."""
+    given["sample"] = _sample(given)
     with ExitStack() as stack:
         if given["pack_name"] is not None:
-            _refuse(given.keys() - set(_OF_PACKS), "is not of packs: leave out one of --pack and this")
+            own = {*_OF_PACKS, "seed"} if given["sample"] else {*_OF_PACKS}
+            _refuse(given.keys() - own, "is not of packs: leave out one of --pack and this")
             task: Task[Any] = _pack_task(given, stack)
         elif given["questions"] is None:
             raise InputError("there are no questions: give a file, or --pack PACK for the cases of a domain pack")
@@ -170,6 +199,21 @@ def _without(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in names}
 
 
+def _sample(given: dict[str, Any]) -> "StratifiedSample | None":
+    """Return the sample that is asked for. Its seed is that of texts too, which need one if they are sampled alone."""
+    from refactx.eval.questions import StratifiedSample
+
+    by, size = given.pop("by"), given["sample"]
+    if size is None:
+        if by is not None:
+            raise InputError("--by is of a sample: give --sample N with it")
+        return None
+    seed = given["seed"] or 0
+    if not given["temperature"]:
+        given["seed"] = None
+    return StratifiedSample(size, by or "kind", seed)
+
+
 def _answer_task(given: dict[str, Any]) -> "Task[Any]":
     from refactx.eval.answer_task import AnswerTask
 
@@ -185,7 +229,10 @@ def _policy_task(given: dict[str, Any]) -> "Task[Any]":
     from refactx.eval.policy_task import PolicyTask
     from refactx.sparql.packs.prompt import writer_named
 
-    _refuse(_OF_ANSWERS, "is of answers, and --sparql scores queries: leave one out")
+    _refuse(
+        {*_OF_ANSWERS} - ({"seed"} if given["sample"] else set()),
+        "is of answers, and --sparql scores queries: leave one out",
+    )
     check_place(given["run_on"])
     engine = common.engine_options_of(given := _without(given, *_OF_SERVERS), 1, 1)
     grammar, has_url = given.pop("grammar"), given["model_url"] is not None
@@ -222,7 +269,7 @@ def _pack_task(given: dict[str, Any], stack: ExitStack) -> "Task[Any]":
     engine = engine_of(pack, options_of("repair"), stack)
     if engine is None:
         raise InputError("nothing runs the queries: give --run-on with the URL of an endpoint, or invented")
-    shared = ("model", "modes", "source", "language", "category", "limit", "batch_size", "out", "shard")
+    shared = ("model", "modes", "source", "language", "category", "pattern", "limit", "batch_size", "out", "shard")
     return PackTask(
         pack=pack,
         translator=translator_of,
@@ -246,6 +293,8 @@ def _pack_settings(given: Mapping[str, Any], run_on: str) -> dict[str, Any]:
         settings |= {"policy": "from-walk", "index": given["index"]}
     if given["questions"] is not None:
         settings["source"] = str(given["questions"])
+    if given["sample"] is not None:
+        settings["sample"] = asdict(given["sample"])
     return settings
 
 
@@ -255,13 +304,13 @@ def _cases(given: Mapping[str, Any]) -> "list[PackCase]":
     from refactx.eval.questions import choose_questions, read_queries
 
     if given["questions"] is None:
-        _refuse(("split", "kinds"), "chooses among the questions of a file: give one")
+        _refuse(("split", "kinds", "sample"), "chooses among the questions of a file: give one")
         return []
-    _refuse(("source", "category"), "chooses among cases of the pack: leave out one of the file and this")
+    _refuse(("source", "category", "pattern"), "chooses among cases of the pack: leave out one of the file and this")
     if given["run_on"] in _RUN_ON:
         raise InputError(
             "the pack has no invented data for the questions of a file: give --run-on with store, tree or the URL of an "
             "endpoint"
         )
     asked = read_queries(given["questions"], given["language"])
-    return cases_of_questions(choose_questions(asked, given["split"], given["kinds"]))
+    return cases_of_questions(choose_questions(asked, given["split"], given["kinds"], sample=given["sample"]))

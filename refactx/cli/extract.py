@@ -19,6 +19,7 @@ from refactx.cli.options import (
     SERVED,
     WEIGHTS,
     WRITABLE,
+    Number,
     engine_options,
     engine_options_of,
     server_options,
@@ -52,7 +53,7 @@ _FORMATS: "Mapping[str, FactFormat]" = {".nt": "nt", ".jsonl": "jsonl"}
 @click.option("--new-names", type=click.Choice(["none", "typed", "any"]), default="none", show_default=True,
               help="Names that the index does not have.")  # fmt: skip
 @click.option("--verify", is_flag=True, help="Look at each fact again; the doubtful are left out.")
-@click.option("--min-confidence", type=float, default=1.0, show_default=True, help="Of a fact, in nats.")
+@click.option("--min-confidence", type=Number(), default=1.0, show_default=True, help="Of a fact, in nats.")
 @PROMPT
 @WEIGHTS
 @server_options

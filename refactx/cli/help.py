@@ -49,6 +49,40 @@ class GroupedCommand(click.Command):
                 formatter.write_dl([(records[name][0].ljust(width), records[name][1]) for name in members])
 
 
+class CommandWithOthers(GroupedCommand, click.Group):
+    """A command of its own, `refactx eval FILE`, below which are others, `refactx eval compare`.
+
+    A file that is called like one of them is given as ./compare.
+    """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Return the context of the command that arguments name, which is this one if they name none."""
+        inner = self.commands.get(args[0]) if args else None
+        if inner is None:
+            return super().make_context(info_name, args, parent, allow_interspersed_args=True, **extra)
+        return inner.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return click.Command.parse_args(self, ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return click.Command.invoke(self, ctx)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return click.Command.collect_usage_pieces(self, ctx)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters; without arguments for the usage of the commands below."""
+        known = super().get_params(ctx)
+        return known if ctx.command is self else [one for one in known if not isinstance(one, click.Argument)]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
 class IndexCommand(click.Command):
     """A command whose first argument is the name of an index, which may be given as `--index NAME` too."""
 

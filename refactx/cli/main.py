@@ -18,6 +18,7 @@ import click
 from refactx.cli.help import LazyGroup
 from refactx.errors import InputError, RefactxError, brief, without_password
 from refactx.fact import visible
+from refactx.lazy import clear_imports
 
 FIRST_STEPS = """\
 Language models that write facts of a knowledge base, and only facts that exist.
@@ -63,13 +64,31 @@ COMMANDS = {  # where each command is, and its line in the list, as its own help
 }
 
 
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Print the version, and those of the formats that this release writes: rows of an index, and index files."""
+    if wanted and not context.resilient_parsing:
+        from refactx import __version__
+        from refactx.index.file import FILE_VERSION
+        from refactx.tree.codes import FORMAT_VERSION
+
+        click.echo(f"refactx, version {__version__} (index format {FORMAT_VERSION}, file format {FILE_VERSION})")
+        context.exit()
+
+
 @click.group(
     cls=LazyGroup,
     modules=COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="refactx", prog_name="refactx")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Language models that write facts from a knowledge base, and only facts that exist."""
@@ -101,7 +120,8 @@ def main() -> None:
             written = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
             if written != text and not os.path.lexists(text):  # the name of a file may have any bytes
                 raise InputError(f"the argument '{written[:80]}' is not text in UTF-8: set the terminal to UTF-8")
-        sys.exit(cli(standalone_mode=False))
+        with clear_imports():
+            sys.exit(cli(standalone_mode=False))
     except RefactxError as error:
         _complain(str(error))
     except click.ClickException as error:  # a wrong option, for example

@@ -60,8 +60,8 @@ def mcp(
     """Serve tools to an assistant, over standard input and output (Model Context Protocol).
 
     With --index: find, complete, facts, check_fact, query, sparql and classes; with --model, also ask and check_text; with
-    --writable, also add_fact, correct_fact and forget_fact: others only read. With --pack: validate, run_sparql and describe;
-    with --model, also translate.
+    --writable, also add_fact, correct_fact and forget_fact: others only read. With --pack: validate, search, retrieve,
+    patterns, examples, run_sparql and describe; with --model, also translate.
     """
     if pack_name is None:
         _check_index_alone(context)
@@ -96,13 +96,14 @@ def _serve_facts(
     **given: Any,
 ) -> None:
     require("mcp", "mcp")
-    from refactx.build import fact_writer
     from refactx.index.open import open_index
     from refactx.mcp import asks_alone, checks_alone, fact_server
 
     with ExitStack() as stack:
         opened, ask, check, writer = stack.enter_context(open_index(index, db)), None, None, None
         if writable is not None:
+            from refactx.build import fact_writer
+
             writer = stack.enter_context(fact_writer(index, db, writable, opened))
         if model is not None:
             from refactx.ask.checked import asker_of

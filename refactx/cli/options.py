@@ -36,6 +36,10 @@ BATCH_SIZE = click.option(
     "--batch-size", default=1, show_default=True, type=click.IntRange(1), metavar="N", help="Ask N questions at a time."
 )
 
+JUDGE_URL = click.option("--judge-url", metavar="URL", help="Its OpenAI-like API; key: $REFACTX_JUDGE_KEY.")
+JUDGE_PROMPT = click.option(
+    "--judge-prompt", default="judge", metavar="PROMPT", help="judge, judge-complete or a .toml file."
+)
 RUN_FOLDER = click.option(
     "--out", type=click.Path(path_type=Path), metavar="FOLDER", help="Folder of the run; default: in refactx-eval/."
 )

@@ -183,7 +183,7 @@ class PolicyOptions:
     model: str | None = option(None, "For questions in words: id, folder, GGUF; or demo.", metavar="MODEL")
     policy: str = option(
         "from-walk",
-        "harvest, constrained, placeholders, ids, rag; default: from-walk.",
+        "harvest, constrained, [rag-]placeholders, ids, rag; default: from-walk.",
         choices=WRITERS,
         old=_OLD,
         metavar="POLICY",
@@ -213,7 +213,7 @@ class PolicyOptions:
             )
         if self.model_url is not None and self.model is None:
             raise InputError("--model-url needs the name of a model there: give --model NAME")
-        if self.tau is not None and self.policy not in ("placeholders", "open"):
+        if self.tau is not None and self.policy not in ("placeholders", "rag-placeholders", "open"):
             raise InputError(
                 f"--tau is of names that a memory resolves, as --policy placeholders does, not {self.policy}"
             )

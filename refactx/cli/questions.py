@@ -2,24 +2,104 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from refactx.cli import options as common
-from refactx.cli.help import GroupedCommand
+from refactx.cli.compare import PLOT, write_plot
+from refactx.cli.help import GroupedCommand, OrderedGroup
 from refactx.errors import InputError
-from refactx.fact import counted
+from refactx.fact import counted, line
+from refactx.lazy import require
 
 if TYPE_CHECKING:
     from refactx.ask.teach.made_questions import MadeQuestion
 
 
-@click.group()
+@click.group(cls=OrderedGroup)
 def questions() -> None:
     """Make questions with gold answers, to measure a model or to teach it."""
+
+
+@questions.command()
+@click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE...")
+@click.option("--language", metavar="CODE", help="Of the questions; default: English.")
+@PLOT
+@common.JSON
+def kinds(files: tuple[Path, ...], language: str | None, plot: Path | None, as_json: bool) -> None:
+    """Show the shares of kinds of questions and of answers in question sets, as a table for each and as one plot."""
+    from refactx.eval.questions import kinds_of
+    from refactx.eval.report import plain
+
+    found = {
+        path.stem if len({one.stem for one in files}) == len(files) else str(path): kinds_of(path, language)
+        for path in files
+    }
+    if as_json:
+        common.print_json(found)
+    for name, counts in found.items() if not as_json else ():
+        answers = list(dict.fromkeys(kind for row in counts.values() for kind in row))
+        whole = sum(sum(row.values()) for row in counts.values())
+        click.echo(f"| {plain(name)} ({whole}) | {' | '.join(answers)} | all |\n|{'---|' * (len(answers) + 2)}")
+        for kind, row in counts.items():
+            cells = [row.get(answer, 0) for answer in answers]
+            click.echo(f"| {plain(kind)} | {' | '.join(f'{n / whole:.0%}' for n in [*cells, sum(cells)])} |")
+    if plot is not None:
+        require("matplotlib", "eval")
+        from refactx.eval.plots import stacks, standalone
+
+        write_plot(plot, standalone(stacks(_shares(found), "kinds", "share of questions")))
+
+
+def _shares(found: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, float]]:
+    """Return the shares of kinds of questions, and of answers, of each set."""
+    shares = dict[str, dict[str, float]]()
+    for name, counts in found.items():
+        by_answer = Counter[str]()
+        for row in counts.values():
+            by_answer.update(row)
+        for what, some in (
+            ("questions", {kind: sum(row.values()) for kind, row in counts.items()}),
+            ("answers", by_answer),
+        ):
+            shares[f"{name}: {what}"] = {kind: number / sum(some.values()) for kind, number in some.items()}
+    return shares
+
+
+@questions.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="File to write; default: standard output.")
+@click.option("--pack", "pack_name", metavar="FOLDER", help="Add those with a query to the examples of this pack.")
+@click.option("--marker", default="Answer:", show_default=True, metavar="TEXT", help="Text before the final answer.")
+def feedback(file: Path, out: Path | None, pack_name: str | None, marker: str) -> None:
+    """Make an evaluation set of what people say of answers (serve --feedback FILE), or examples of a pack.
+
+    Taken are questions whose answer is marked right, or that have the right answers; no answer that is also reported.
+    """
+    from refactx.eval.feedback import add_examples, read_feedback
+
+    marked, others = read_feedback(file, marker)
+    click.echo(f"{counted(len(marked), 'question')} with a known answer, {others} without", err=True)
+    if pack_name is not None:
+        if out is not None:
+            raise InputError("--out is of an evaluation set: leave out one of --pack and this")
+        from refactx.sparql.packs.pack import load_pack
+
+        number, left = add_examples(load_pack(pack_name), marked)
+        for why in left:
+            click.echo(f"left out: {line(why)}", err=True)
+        click.echo(f"{counted(number, 'example')} added to {pack_name}")
+    elif not marked:
+        raise InputError(f"{file} has no answer that is marked right, and no right answers: there is nothing to write")
+    else:
+        text = "".join(json.dumps(one.to_json(), ensure_ascii=False) + "\n" for one in marked)
+        try:
+            click.echo(text, nl=False) if out is None else out.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write {out}: {error.strerror}: give another file with --out") from error
 
 
 @questions.command(

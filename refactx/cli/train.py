@@ -122,7 +122,7 @@ def _questions(file: Path, split: "Split") -> "list[tuple[Taught, str]]":
 def with_walk(one: "Taught", sparql: str, facts: "TreeFacts") -> "Taught":
     """Return a question with the walk that its SPARQL is, where it has neither facts nor a walk."""
     from refactx.sparql.walks import from_sparql
-    from refactx.walks.language import QueryError, write_line
+    from refactx.walks.language import ASKED_HEADS, QueryError, write_line
 
     if one.facts or one.walk or not sparql:
         return one
@@ -130,4 +130,5 @@ def with_walk(one: "Taught", sparql: str, facts: "TreeFacts") -> "Taught":
         query = from_sparql(sparql, facts)
     except QueryError:  # left out, as a question without a query
         return one
-    return one if query is None else replace(one, walk=write_line(query))
+    is_written = query is not None and query.head in ASKED_HEADS and query.per is None  # by a model
+    return replace(one, walk=write_line(query)) if query is not None and is_written else one

@@ -36,8 +36,9 @@ from refactx.documents import answer_document, to_json
 from refactx.engines.language_models import engine_for
 from refactx.errors import InputError
 from refactx.eval import judge
-from refactx.eval.answers import NOTHING, Outcome, outcome, same, score
+from refactx.eval.answers import NOTHING, Outcome, is_equal, outcome, same, score
 from refactx.eval.answers import AnswerScore as Metrics
+from refactx.eval.judge import PROMPT as JUDGE_PROMPT
 from refactx.eval.names import CheckedNames, check_line, find_holders, gold_names, possible_aliases, with_aliases
 from refactx.eval.questions import Question, read_questions, with_names
 from refactx.eval.report import Figure, Layout, ReportCase, ReportRow, ReportTable, lead_of, ranged, signed
@@ -58,6 +59,7 @@ TRANSCRIPTS = 5
 HALF = 0.5
 """An answer is also compared as right if its F1 is at least this."""
 GROUP = 8
+_GROUPS = {"by_kind": "By kind of question", "by_answer_kind": "By kind of answer", "by_source": "By source"}
 _OF_GROUPS = ("accuracy", "precision", "f1", "exact_accuracy", "auc", "facts", "seconds")
 _OF_OUTCOME: dict[Outcome, str] = {
     "failed": "not asked",
@@ -84,6 +86,8 @@ FIGURES = (
     Figure("f1", "Answer-set F1", "items of the answer compared with the gold answers", of=mean),
     Figure("exact_accuracy", "Accuracy, exact", "share of all questions with all gold answers and nothing else"),
     Figure("exact_precision", "Precision, exact", "the same as a share of the given answers"),
+    Figure("em_accuracy", "Accuracy, EM", "share of all questions whose answer is the gold answer, but for case"),
+    Figure("em_precision", "Precision, EM", "the same as a share of the given answers"),
     Figure("judge_accuracy", "Accuracy, judge", "share of all questions that the judge found right"),
     Figure("judge_precision", "Precision, judge", "the same as a share of the given answers"),
     Figure(
@@ -121,7 +125,12 @@ FIGURES = (
     Figure("queries", "", of=sum),
     Figure("outcomes", "", of=lambda outcomes: dict(Counter(outcomes).most_common())),
 )
-_PLOTTED = ("accuracy", "precision", "f1", "exact_accuracy", "exact_precision", "judge_accuracy", "judge_precision")
+_PLOTTED = (
+    "accuracy",
+    "precision",
+    "f1",
+    *(f"{by}_{of}" for by in ("exact", "em", "judge") for of in ("accuracy", "precision")),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +140,7 @@ class QuestionResult:
     `answer`: the final answer; `text`: all that the model wrote; `facts`: as `refactx ask --json` prints them;
     `verdict`: the judge's, None if it gave none or there is none; `reason`: None if the answer is exact. `confidence`: the
     confidence in the answer, in nats; `queries`: as `refactx query --json` prints them; `holds_first`:
-    whether the answer has the question's first gold answer.
+    whether the answer has the question's first gold answer; `is_equal`: whether it is the gold answer but for case.
     """
 
     question: Question
@@ -148,6 +157,7 @@ class QuestionResult:
     confidence: float | None = None
     queries: tuple[Mapping[str, Any], ...] = ()
     holds_first: bool = False
+    is_equal: bool = False
 
     @property
     def given(self) -> bool:
@@ -160,6 +170,7 @@ class AnswerTask(IndexTask):
     """The evaluation of `refactx eval`.
 
     `free`: also ask without facts; `judge`, `judge_url`: a language model that judges the answers, and its server;
+    `judge_prompt`: what it is told, `judge`, `judge-complete` (the rule of the paper) or a file;
     `generation`, `weights`, `ranker`: how is asked; `batch_size`: how many questions at a time; `asks`: what answers, by way
     of asking, in place of the model.
     """
@@ -167,6 +178,7 @@ class AnswerTask(IndexTask):
     free: bool = False
     judge: str | None = None
     judge_url: str | None = None
+    judge_prompt: str = JUDGE_PROMPT
     generation: Generation = GREEDY
     weights: Path | None = None
     ranker: str | None = None
@@ -292,7 +304,8 @@ class AnswerTask(IndexTask):
             return {line: asdict(check_line(line, facts)) for line in lacking}
 
         checks = look_up(self.folder / "queries.json", lines, check, CheckedNames.from_json)
-        return scored(runs, self.judge, checks)
+        who = self.judge if self.judge_prompt == JUDGE_PROMPT else f"{self.judge}, prompt {self.judge_prompt}"
+        return scored(runs, who if self.judge else None, checks)
 
     def _named(self, records: Mapping[str, Sequence[Record]]) -> list[Question]:
         """Return all questions with the index's names and aliases of gold answers."""
@@ -331,7 +344,7 @@ class AnswerTask(IndexTask):
         ]
         url = self.judge_url
         make = partial(judge.remote_judge, who, url) if url else partial(judge.local_judge, who)
-        verdicts = judge.judge_all(self.folder, cases, who, judge.load_judge_prompt(), make)
+        verdicts = judge.judge_all(self.folder, cases, who, judge.load_judge_prompt(self.judge_prompt), make)
         return {
             way: [replace(result, verdict=verdicts.get(f"{way}:{result.question.key}")) for result in results]
             for way, results in runs.items()
@@ -362,7 +375,7 @@ class AnswerTask(IndexTask):
             labels=labels,
             figures=FIGURES,
             tiles=("accuracy", "precision", "f1", "seconds"),
-            groups={"by_kind": ("By kind of question", _OF_GROUPS), "by_source": ("By source", _OF_GROUPS)},
+            groups={by: (title, _OF_GROUPS) for by, title in _GROUPS.items() if by in next(iter(runs.values()))},
             tables=[
                 *(_thresholds(labels[way], run) for way, run in runs.items() if run["confidence"]),
                 _reasons(labels, runs),
@@ -415,6 +428,7 @@ def make_result(question: Question, record: Record, *, grounded: bool, unknown: 
         confidence=answer_confidence(answer),
         queries=queries,
         holds_first=came == "given" and score(items, firsts, [*parts, *rows]).hit,
+        is_equal=came == "given" and is_equal(said, question.answers),
     )
 
 
@@ -519,6 +533,8 @@ def _score(result: QuestionResult, judged: bool, checks: Mapping[str, CheckedNam
             "precision": one.hit if given else None,
             "exact_accuracy": one.exact,
             "exact_precision": one.exact if given else None,
+            "em_accuracy": result.is_equal,
+            "em_precision": result.is_equal if given else None,
             "f1": one.f1,
             "judge_accuracy": verdict,
             "judge_precision": verdict if given else None,
@@ -538,12 +554,13 @@ def _score(result: QuestionResult, judged: bool, checks: Mapping[str, CheckedNam
             "queries": len(result.queries),
             "outcomes": result.outcome,
         },
-        groups={"by_kind": [question.kind], "by_source": [question.source]},
+        groups={f"by_{name}": [getattr(question, name)] for name in ("kind", "answer_kind", "source")},
         line={
             "key": question.key,
             "outcome": result.outcome,
             "hit": one.hit,
             "exact": one.exact,
+            "em": result.is_equal,
             "f1": round(one.f1, 4),
             "verdict": result.verdict,
             "confidence": result.confidence,

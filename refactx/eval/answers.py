@@ -17,6 +17,7 @@ with another unit.
 | hit | some g in G is in P, or is in the answer as whole tokens | not in parentheses, nor in a name of a fact |
 | exact | every item of P is in G, and every g of G is in P | order, repetition and spelling do not matter |
 | F1 | 2pr / (p + r), p = items of P that are in G / P, r = gold answers found / G | 0 if nothing is found |
+| EM | the answer is G with commas between, letter by letter but for case | a full stop at its end does not matter |
 
 If the gold answer is yes or no, the answer has one item: its first word, if that is yes, no, true or false, unless a
 word with a capital follows directly, as in the title `No Country for Old Men`.
@@ -365,6 +366,32 @@ def score(answer: str, golds: Sequence[Gold], names: Iterable[str] = ()) -> Answ
     hit = any(found) or any(contains(name, around) for gold in golds for name in gold.names)
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
     return AnswerScore(hit=hit, exact=all(found) and all(wanted), f1=f1, precision=precision, recall=recall)
+
+
+def is_equal(answer: str, golds: Sequence[Gold]) -> bool:
+    """Return whether an answer is the text of the gold answers, in their order and with commas between, but for case and a
+    full stop at its end: the exact match of the paper.
+
+    >>> golds = [Gold("Bern"), Gold("Zug")]
+    >>> is_equal("bern, zug.", golds), is_equal("Zug, Bern", golds), is_equal("20 May 1990", [Gold("1990-05-20")])
+    (True, False, False)
+    """
+    text, said = ", ".join(gold.text or next(iter(gold.names), "") for gold in golds).lower(), answer.strip().lower()
+    return bool(text) and text in (said, said.removesuffix("."))
+
+
+def kind_of_answer(golds: Sequence[Gold]) -> str:
+    """Return the kind of a question's answer, as the paper has them: `yes or no`, `enumeration` (several gold answers),
+    or `generic`; `not given` without gold answers.
+
+    >>> [kind_of_answer([Gold(text) for text in some]) for some in (["No"], ["Bern", "Zug"], ["Bern", "bern"], [])]
+    ['yes or no', 'enumeration', 'generic', 'not given']
+    """
+    if not golds:
+        return "not given"
+    if all(_truth(gold.text) for gold in golds):
+        return "yes or no"
+    return "generic" if len({normalise(gold.text) or gold.id for gold in golds}) == 1 else "enumeration"
 
 
 def _truth(text: str, first: bool = False) -> str | None:

@@ -1,12 +1,14 @@
 """A language model as judge of answers: a model in this process, or a server with an OpenAI-compatible API.
 
-The judge's prompt is data (`refactx.prompts`, judge.toml). A reply is a verdict only if it is one of the prompt's two
+The judge's prompt is data (`refactx.prompts`): judge.toml takes an answer with one of several gold answers as right,
+judge-complete.toml only one with all, as in the paper. A reply is a verdict only if it is one of the prompt's two
 words, apart from case, white space, asterisks and a full stop around it; what it thinks (`<think>`) is ignored.
 Other replies are counted separately, as neither right nor wrong. Only given answers are judged: a question without one
 counts as wrong.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -19,12 +21,15 @@ from refactx.ask.prompt import Prompt
 from refactx.decoding.thoughts import without_thoughts
 from refactx.errors import InputError
 from refactx.eval.run import RunLog
+from refactx.eval.statistics import share
 from refactx.paths import read_toml
 from refactx.progress import progress_bar
 
 KEY_VARIABLE = "REFACTX_JUDGE_KEY"
 """The environment variable with the key for a judge's server."""
 
+PROMPT = "judge"
+"""The prompt of the judge by default; `judge-complete` has the rule of the paper."""
 MAX_REPLY_TOKENS = 1024
 """Enough for a judge that reasons first."""
 
@@ -68,9 +73,9 @@ class JudgePrompt:
         return {self.right.casefold(): True, self.wrong.casefold(): False}.get(word)
 
 
-def load_judge_prompt(path: Path | None = None) -> JudgePrompt:
-    """Return the judge's prompt, from a TOML file or the built-in one. Raise InputError if it is not valid."""
-    source = path or files("refactx.prompts") / "judge.toml"
+def load_judge_prompt(name: str = PROMPT) -> JudgePrompt:
+    """Return a judge's prompt: a built-in one, or that in a TOML file. Raise InputError if it is not valid."""
+    source = Path(name) if name.endswith(".toml") else files("refactx.prompts") / f"{name}.toml"
     try:
         prompt = JudgePrompt(**read_toml(source.read_text(encoding="utf-8")))
         for text in (prompt.system, prompt.right, prompt.wrong):
@@ -86,21 +91,16 @@ def load_judge_prompt(path: Path | None = None) -> JudgePrompt:
 
 
 def local_judge(name: str) -> Reply:
-    """Return a judge in this process, with greedy decoding. `name`: a Hugging Face id, folder or GGUF file.
+    """Return a judge in this process, with greedy decoding. `name`: a Hugging Face id, folder, or a GGUF file, which
+    llama.cpp runs.
 
     Raises ModelError if the model cannot be loaded.
     """
-    from refactx.ask.asker import Asker
-    from refactx.models.loading import load_model
+    from refactx.ask.chat_text import ChatModel
+    from refactx.engines.language_models import load_language_model
 
-    model, tokenizer = load_model(name)
-    askers: dict[Prompt, Asker] = {}
-
-    def reply(prompt: Prompt, message: str) -> str:
-        asker = askers.setdefault(prompt, Asker(model, tokenizer, None, prompt))
-        return asker.ask(message, max_new_tokens=MAX_REPLY_TOKENS, free=True).text
-
-    return reply
+    model = ChatModel(load_language_model(name), is_alike=True)
+    return lambda prompt, message: model.generate(prompt.messages(message), MAX_REPLY_TOKENS)
 
 
 def remote_judge(name: str, url: str, key: str | None = None, retries: int = RETRIES) -> Reply:
@@ -150,3 +150,53 @@ def judge_all(
                 verdict = prompt.verdict(said)
                 log.add(case.key, {"judge": by, "answer": case.answer, "verdict": verdict, "reply": said})
         return {case.key: log.records[case.key]["verdict"] for case in cases}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """An answer with the verdict of a person. `why`: the reason."""
+
+    case: JudgedAnswer
+    is_right: bool
+    why: str
+
+
+def read_judgements(path: Path, rule: str) -> list[Judgement]:
+    """Return the judgements of a file, one JSON object a line: `question`, `answers` (gold), `answer`, `verdicts`, `why`.
+
+    `rule`: which of the verdicts, by name of the judge's prompt: `{"judge": true, "judge-complete": false}`. Raises InputError
+    if a line is none.
+    """
+    found = []
+    try:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            one = json.loads(line)
+            answers, verdict = tuple(map(str, one["answers"])), one["verdicts"][rule]
+            if not isinstance(verdict, bool) or not answers:
+                raise TypeError("a verdict is true or false, and there are gold answers")
+            case = JudgedAnswer(key=str(number), question=one["question"], golds=answers, answer=one["answer"])
+            found.append(Judgement(case=case, is_right=verdict, why=str(one.get("why", ""))))
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path}, line {len(found) + 1}: {error!r}: expected question, answers, answer, and verdicts with {rule}"
+        ) from error
+    if not found:
+        raise InputError(f"{path} has no judgements: write one JSON object a line")
+    return found
+
+
+def agreement(judgements: Sequence[Judgement], verdicts: Mapping[str, bool | None]) -> dict[str, Any]:
+    """Return how often the verdicts of a judge are those of a person, and which are not, with the person's reasons."""
+    pairs = [(one, verdicts[one.case.key]) for one in judgements]
+    return {
+        "agreement": share(verdict is one.is_right for one, verdict in pairs).to_json(),
+        "wrong_called_right": sum(verdict is True and not one.is_right for one, verdict in pairs),
+        "right_called_wrong": sum(verdict is False and one.is_right for one, verdict in pairs),
+        "without_verdict": sum(verdict is None for _, verdict in pairs),
+        "others": [
+            {"line": int(one.case.key), "question": one.case.question, "answer": one.case.answer, "verdict": verdict}
+            | {"is_right": one.is_right, "why": one.why}
+            for one, verdict in pairs
+            if verdict is not one.is_right
+        ],
+    }

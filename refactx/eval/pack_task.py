@@ -39,6 +39,7 @@ FIGURES = (
     Figure(
         "patterns", "Patterns, F1", "patterns that the question was found to have against those that it has", of=mean
     ),
+    Figure("detected", "Patterns found", "all patterns of the question are among those that it was found to have"),
     Figure("attempts", "Attempts", "queries that were written, a question", of=mean),
 )
 _OF_GROUPS = ("syntax", "executed", "f1", "exact")
@@ -68,8 +69,8 @@ class PackTask(Task[PackCase]):
 
     `modes`: `prompt` (the pack's texts alone), `retrieval` (and examples), `repair` (and validation), `agent`; `source`:
     `cases` of the pack, or its `examples`, each without itself among those that the model is shown; `language`: of the
-    questions, by default the pack's first; `category`: those of this one alone; `cases`: others in place of all these, in
-    the order in which they are translated; `limit`: the most cases, and another one continues a run;
+    questions, by default the pack's first; `category`, `pattern`: those of these alone; `cases`: others in place of all
+    these, in the order in which they are translated; `limit`: the most cases, and another one continues a run;
     `batch_size`: how many are translated at once, in threads.
 
     `translator`: makes the one of a mode, when it is first needed; `runs`: has rows for all gold queries; `stop`: called
@@ -84,6 +85,7 @@ class PackTask(Task[PackCase]):
     source: Source = "cases"
     language: str | None = None
     category: str | None = None
+    pattern: str | None = None
     cases: Sequence[PackCase] = ()
     batch_size: int = 1
     stop: Callable[[], object] = lambda: None
@@ -104,7 +106,7 @@ class PackTask(Task[PackCase]):
     @cached_property
     def chosen(self) -> Sequence[PackCase]:
         """The cases, without the limit."""
-        return self.cases or cases_of(self.pack, self.source, self.language, self.category)
+        return self.cases or cases_of(self.pack, self.source, self.language, self.category, pattern=self.pattern)
 
     @property
     def asked(self) -> Sequence[PackCase]:
@@ -121,6 +123,7 @@ class PackTask(Task[PackCase]):
             "language": self.language,
             "category": self.category,
             "cases": fingerprint([[case.key, case.question, case.sparql] for case in self.chosen]),
+            **({} if self.pattern is None else {"pattern": self.pattern}),
             **self.own_settings,
         }
 
@@ -191,6 +194,7 @@ class PackTask(Task[PackCase]):
             "f1": round(f1, 6),
             "components": components_found(found.sparql, case.components),
             "patterns": round(set_f1(set(case.patterns), set(found.patterns)), 6) if case.patterns else None,
+            "detected": set(case.patterns) <= found.patterns.keys() if case.patterns else None,
             "valid": found.valid,
             "attempts": len(found.attempts),
             "confidence": found.confidence,
@@ -238,7 +242,7 @@ def _score(case: PackCase, line: Record) -> ScoredQuestion:
             "executed": bool(line.get("executed")),
             "f1": f1,
             "exact": f1 == 1.0,
-            **{name: line.get(name) for name in ("components", "patterns", "attempts")},
+            **{name: line.get(name) for name in ("components", "patterns", "detected", "attempts")},
         },
         groups={"by_category": [case.category or "other"], "by_pattern": case.patterns},
         line={"question": case.question, "gold": case.sparql}
@@ -252,16 +256,21 @@ def cases_of(
     language: str | None = None,
     category: str | None = None,
     limit: int | None = None,
+    *,
+    pattern: str | None = None,
 ) -> list[PackCase]:
     """Return the cases that have a gold query, in an order that has nothing to do with them, so that a limit is fair.
 
-    `language`: of the questions, if they are in several. Raises InputError if there are none.
+    `language`: of the questions, if they are in several; `category`, `pattern`: those that have it alone. Raises InputError if
+    there are none.
     """
     found = list(_from_file(pack, language) if source == "cases" else _from_examples(pack, language))
-    chosen = [case for case in found if category is None or case.category == category]
+    chosen = [one for one in found if category in (None, one.category) and (pattern is None or pattern in one.patterns)]
     if not chosen:
         known = sorted({case.category for case in found if case.category})
         asked = f" of category {category} (there are {', '.join(known) or 'none'})" if category else ""
+        patterns = sorted({name for case in found for name in case.patterns})
+        asked += f" with the pattern {pattern} (there are {', '.join(patterns) or 'none'})" if pattern else ""
         where = CASES if source == "cases" else "examples.jsonl"
         raise InputError(f"pack {pack.name} has no cases with gold queries{asked} in {where}: give --source or a file")
     return sorted(chosen, key=lambda case: sha256(case.key.encode()).hexdigest())[:limit]

@@ -15,7 +15,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from refactx.eval.report import Layout
+from refactx.eval.report import DARK, LIGHT, Layout
 
 _ROLES = {"#010101": "--ink", "#020202": "--muted", "#030303": "--rule", "#040404": "--first", "#050505": "--second"}
 _INK, _MUTED, _RULE, _FIRST, _SECOND = _ROLES
@@ -50,7 +50,7 @@ def figure_dots(layout: Layout, keys: Sequence[str]) -> str:
     runs = {label: layout.runs[way]["overall"] for way, label in layout.labels.items()}
     shown = [one for one in layout.figures if one.key in keys and any(run[one.key] for run in runs.values())]
     values = {label: [run[one.key] for one in shown] for label, run in runs.items()}
-    return _dots([one.label for one in shown], values, "figures")
+    return dots([one.label for one in shown], values, "figures")
 
 
 def group_dots(layout: Layout, by: str, key: str) -> str:
@@ -58,10 +58,10 @@ def group_dots(layout: Layout, by: str, key: str) -> str:
     runs = {label: layout.runs[way][by] for way, label in layout.labels.items()}
     groups = {name: found["questions"] for name, found in next(iter(runs.values())).items()}
     values = {label: [run[name][key] for name in groups] for label, run in runs.items()}
-    return _dots([f"{name[:20]} ({count})" for name, count in groups.items()], values, by)
+    return dots([f"{name[:20]} ({count})" for name, count in groups.items()], values, by)
 
 
-def _dots(labels: Sequence[str], values: Mapping[str, Estimates], name: str) -> str:
+def dots(labels: Sequence[str], values: Mapping[str, Estimates], name: str) -> str:
     """Return a plot with a row for each label. `values`: the estimates of the labels, by run; `name`: unique on a page."""
 
     def draw(axes: Axes) -> None:
@@ -83,6 +83,24 @@ def _dots(labels: Sequence[str], values: Mapping[str, Estimates], name: str) -> 
         _rows(axes, labels)
 
     return _drawn(name, _height(len(labels), len(values)), draw, len(values))
+
+
+def stacks(parts: Mapping[str, Mapping[str, float]], name: str, unit: str) -> str:
+    """Return a plot with a bar for each label, of its parts one after the other. `parts`: sizes by label and by part."""
+    kinds = list(dict.fromkeys(kind for some in parts.values() for kind in some))
+
+    def draw(axes: Axes) -> None:
+        ends = [0.0] * len(parts)
+        for at, kind in enumerate(kinds):
+            sizes = [some.get(kind, 0.0) for some in parts.values()]
+            fill = {"color": _COLOURS[at % 4], "hatch": ("", "///", "...", "xxx")[at // 4 % 4], "edgecolor": _RULE}
+            axes.barh(range(len(parts)), sizes, 0.7, ends, label=kind, **fill)  # type: ignore[arg-type]
+            ends = [end + size for end, size in zip(ends, sizes, strict=True)]
+        axes.set_xlabel(unit)
+        axes.xaxis.set_major_formatter(PercentFormatter(1))
+        _rows(axes, list(parts))
+
+    return _drawn(name, _height(len(parts), 1) + 0.25 * (len(kinds) // 3), draw, len(kinds))
 
 
 def bars(counts: Mapping[str, Mapping[str, int]], name: str, unit: str) -> str:
@@ -153,6 +171,13 @@ def curves(
     return _drawn(name, 3.4, draw, len(points))
 
 
+def standalone(svg: str) -> str:
+    """Return the content of an SVG file: a plot with its colours, light or dark as in the reader's settings."""
+    media = f"@media(prefers-color-scheme:dark){{:root{{{DARK}background:#15181d}}}}"
+    style = f"<style>:root{{{LIGHT}background:#fff}}{media}</style>"
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + svg.replace(">", f">{style}", 1)
+
+
 def _drawn(name: str, height: float, draw: Callable[[Axes], None], runs: int) -> str:
     with rc_context(_STYLE):  # type: ignore[arg-type]
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
@@ -160,7 +185,10 @@ def _drawn(name: str, height: float, draw: Callable[[Axes], None], runs: int) ->
         draw(axes)
         if runs > 1:
             figure.legend(
-                *axes.get_legend_handles_labels(), loc="outside upper left", ncols=min(runs, 5), frameon=False
+                *axes.get_legend_handles_labels(),
+                loc="outside upper left",
+                ncols=runs if runs <= 5 else 3,
+                frameon=False,
             )
         return _to_svg(figure, name)
 

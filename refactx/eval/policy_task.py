@@ -8,7 +8,7 @@ before the next one, so that other processes on the machine slow all of them equ
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,12 @@ from refactx.eval.run import Answers, IndexTask, Record, Scored, ScoredQuestion,
 from refactx.eval.sparql import bleu
 from refactx.eval.statistics import mean, ratio_of_pairs
 from refactx.lazy import require
+from refactx.ranking.ranker import open_ranker
 from refactx.sparql.engines import QueryRefusedError, SparqlEngine, SparqlSyntaxError
 from refactx.sparql.engines.checking import check_query
 from refactx.sparql.labels import ids_of, unknown_ids
-from refactx.sparql.packs.prompt import STEERED, WRITERS, WriterName, load_sparql_prompt, pgmr_in, query_in
+from refactx.sparql.packs.prompt import AS_PGMR, STEERED, WRITERS, WriterName, load_sparql_prompt, pgmr_in, query_in
+from refactx.sparql.packs.shots import ShotChoice, shots_of, training_examples
 from refactx.sparql.packs.translation import Attempt
 from refactx.sparql.packs.translator import Translator
 from refactx.sparql.packs.writers import open_writers
@@ -69,7 +71,8 @@ class PolicyTask(IndexTask):
     """The evaluation of `refactx eval --sparql`.
 
     `run_on`: the engine, as of `refactx query --run-on`; `timeout`: the most seconds of a query. The others are
-    those of `refactx query`.
+    those of `refactx query`. `shots`: how many examples of `train`, a file of questions with gold queries, are shown in
+    place of the prompt's, and which.
     """
 
     policies: tuple[WriterName, ...]
@@ -78,6 +81,8 @@ class PolicyTask(IndexTask):
     tau: float | None = None
     run_on: str | None = None
     timeout: float = SECONDS
+    shots: tuple[int, ShotChoice] | None = None
+    train: Path | None = None
 
     name = "queries"
     figures = FIGURES
@@ -97,8 +102,10 @@ class PolicyTask(IndexTask):
                 f"--sparql {steered[0]} needs a model whose choices can be steered, which no server offers: give placeholders, "
                 "rag or ids, or leave out --model-url"
             )
-        if self.tau is not None and "placeholders" not in self.policies:
+        if self.tau is not None and not {"placeholders", "rag-placeholders"} & {*self.policies}:
             raise InputError("--tau is of names that a memory resolves: give --sparql placeholders")
+        if (self.shots is None) != (self.train is None):
+            raise InputError("--shots N and --train FILE go together: the examples are those of the file")
         for package, extra in (("pyoxigraph", "sparql"), ("sacrebleu", "eval")):
             require(package, extra)
 
@@ -136,6 +143,7 @@ class PolicyTask(IndexTask):
             "tau": self.tau,
             "run_on": None if self.run_on is None else self.run_on.rpartition("@")[2],
             "timeout": self.timeout,
+            "shots": None if self.shots is None else [*self.shots, fingerprint(self._training_pairs)],
         }
 
     def ask(
@@ -171,6 +179,9 @@ class PolicyTask(IndexTask):
         from refactx.ask.examples import prompt_for
 
         prompt = load_sparql_prompt(self.sparql_prompt)  # before the model, which takes longer
+        if self.shots is not None:
+            examples = training_examples(self._training_pairs, self.opened_index.names_of)
+            prompt = replace(prompt, shots=shots_of(examples, *self.shots, open_ranker().encoder))
         writers = open_writers(
             names,
             self.opened_index,
@@ -182,6 +193,10 @@ class PolicyTask(IndexTask):
             tau=self.tau,
         )
         return {name: Translator(writer=writer) for name, writer in writers.items()}
+
+    @cached_property
+    def _training_pairs(self) -> list[tuple[str, str]]:
+        return [] if self.train is None else [(one.text, one.sparql) for one in read_queries(self.train, self.language)]
 
     def _gold(self, question: Question) -> Record:
         """Return the line of a gold query: whether it is SPARQL, its rows, and ids that do not exist."""
@@ -209,7 +224,7 @@ class PolicyTask(IndexTask):
             "running": 0.0 if sparql is None else time.perf_counter() - ended,
         }
         return {
-            **_line(written, is_pgmr=name in ("harvest", "placeholders"), is_text=name != "from-walk"),
+            **_line(written, is_pgmr=name in AS_PGMR, is_text=name != "from-walk"),
             "unknown": [] if sparql is None else self._unknown(sparql),
             "seconds": {part: round(value, 6) for part, value in seconds.items()},
             "result": result,

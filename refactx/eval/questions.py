@@ -39,7 +39,7 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 from refactx.errors import InputError
-from refactx.eval.answers import Gold, same
+from refactx.eval.answers import Gold, kind_of_answer, same
 from refactx.fact import visible
 
 Split = Literal["all", "tune", "report"]
@@ -94,6 +94,43 @@ class Question:
     first: str = ""
     key: str = ""
 
+    @property
+    def answer_kind(self) -> str:
+        """The kind of its answer: `generic`, `yes or no`, `enumeration` or `not given` (see `kind_of_answer`)."""
+        return kind_of_answer(self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class StratifiedSample:
+    """A sample of `size` questions in which each kind has the share that it has among all of them.
+
+    `by`: what the kinds are of: `kind`, `answer_kind` or `source`; `seed`: another one takes other questions.
+    """
+
+    size: int
+    by: str = "kind"
+    seed: int = 0
+
+    def of(self, questions: Sequence[Question]) -> list[Question]:
+        """Return the sample; all questions if there are no more. What the shares leave over goes to the largest remainders.
+
+        >>> some = [Question(id=f"{n}", source="s", text="Q?", answers=(), kind="ab"[n % 4 == 0]) for n in range(40)]
+        >>> Counter(question.kind for question in StratifiedSample(10).of(some))
+        Counter({'a': 8, 'b': 2})
+        """
+        strata = defaultdict[str, list[Question]](list)
+        for question in questions:
+            strata[getattr(question, self.by)].append(question)
+        size, whole = min(self.size, len(questions)), max(len(questions), 1)
+        counts = {name: size * len(some) // whole for name, some in strata.items()}
+        most = sorted(strata, key=lambda name: (-(size * len(strata[name]) % whole), name))
+        for name in most[: size - sum(counts.values())]:
+            counts[name] += 1
+        return [one for name, some in strata.items() for one in sorted(some, key=self._rank)[: counts[name]]]
+
+    def _rank(self, question: Question) -> bytes:
+        return sha256(f"{self.seed}:{question.source}/{question.id}/{question.text}".encode()).digest()
+
 
 def hash_of(question: Question) -> bytes:
     """Return the SHA-256 of the id, which decides the order and the half."""
@@ -134,7 +171,7 @@ def assign_keys(questions: Sequence[Question]) -> list[Question]:
 def questions_of(document: Any, path: Path, language: str | None = None) -> list[Question]:
     """Return the questions of a JSON document, also those without gold answers.
 
-    `language`: of their texts; those without one in it are left out. None: English, which each must have.
+    `language`: of their texts, None: English; those that have texts in other languages alone are left out.
 
     Raises InputError for an unknown format, with the number of the first record that is not in it, and for a language that
     no question has.
@@ -146,24 +183,26 @@ def questions_of(document: Any, path: Path, language: str | None = None) -> list
             if not isinstance(record, dict):
                 raise TypeError(f"expected an object, found {str(record)[:80]!r}")
             fields = {"id": number, **record}
+            texts = {tag.lower(): text for tag, text in _texts_by_language(record).items()}
+            has_english = not texts or isinstance(fields.get("question", fields.get("body")), str)
+            if (language or "en").lower() not in texts and not (language is None and has_english):
+                continue
             if language is not None:
-                texts = {tag.lower(): text for tag, text in _texts_by_language(record).items()}
-                if language.lower() not in texts:
-                    continue
                 fields = {**_unfolded(fields), "question": texts[language.lower()]}
             questions.append(reader(fields, path))
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             what = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise InputError(f"{path}: record {number} is not in the format of {name}: {what}") from error
-    if language is not None and not questions:
+    if records and not questions:
         there = sorted({tag for record in records for tag in _texts_by_language(record)})
+        advice = "" if language is not None else ": give one with --language"
         which = f"are in {', '.join(there)}" if there else "do not say their language, so leave out --language"
-        raise InputError(f"{path} has no question in {visible(language)!r}: its questions {which}")
+        raise InputError(f"{path} has no question in {visible(language or 'en')!r}: its questions {which}{advice}")
     return questions
 
 
-def count_left_out(path: Path, language: str) -> int:
-    """Return how many questions of a file have no text in a language. Raise InputError as `read_questions` does."""
+def count_left_out(path: Path, language: str | None) -> int:
+    """Return how many questions of a file lack a text in a language (None: English). Raise InputError as `read_questions`."""
     document = _documents(_content(path), path)
     return len(_recognised(document, path)[2]) - len(questions_of(document, path, language))
 
@@ -471,9 +510,15 @@ def _question(value: Any) -> str:
 
 
 def choose_questions(
-    questions: Sequence[Question], split: Split = "all", kinds: Collection[str] = (), limit: int | None = None
+    questions: Sequence[Question],
+    split: Split = "all",
+    kinds: Collection[str] = (),
+    limit: int | None = None,
+    sample: StratifiedSample | None = None,
 ) -> list[Question]:
     """Return at most `limit` questions of a half and of some kinds (none given: all), in the order of their hashes.
+
+    `sample`: of those, this one is taken.
 
     Raises InputError for an unknown kind, or if no question is left.
     """
@@ -484,7 +529,8 @@ def choose_questions(
     kept = [q for q in questions if split in ("all", half_of(q)) and (not kinds or q.kind in kinds)]
     if not kept:
         raise InputError("no question is left: give another --split or --kinds")
-    return sorted(kept, key=lambda q: (hash_of(q), q.key))[:limit]
+    taken = kept if sample is None else sample.of(kept)
+    return sorted(taken, key=lambda q: (hash_of(q), q.key))[:limit]
 
 
 def with_names(question: Question, names: dict[str, tuple[str, ...]]) -> Question:
@@ -537,6 +583,14 @@ def read_queries(path: Path, language: str | None = None) -> list[Question]:
             f"{path} has {len(questions)} questions but no gold SPARQL: give QALD, LC-QuAD 2.0, or lines with `sparql`"
         )
     return assign_keys(asked)
+
+
+def kinds_of(path: Path, language: str | None = None) -> dict[str, dict[str, int]]:
+    """Return how many questions of a file are of each kind and kind of answer, the most first. Raise InputError as above."""
+    found = defaultdict[str, Counter[str]](Counter)
+    for question in assign_keys(_questions(path, language)):
+        found[question.kind][question.answer_kind] += 1
+    return {kind: dict(found[kind].most_common()) for kind in sorted(found, key=lambda kind: -found[kind].total())}
 
 
 def read_texts(path: Path) -> list[str]:

@@ -143,8 +143,11 @@ def lead_of(report: Mapping[str, Any], *more: str) -> str:
     half = {"all": "", "tune": ", half tune", "report": ", half report"}[settings.get("split", "all")]
     kinds = f", kinds {', '.join(settings['kinds'])}" if settings.get("kinds") else ""
     first = f"{counted(report['questions'], 'question')}{half}{kinds}."
+    if sample := settings.get("sample"):
+        first += f" A sample with the shares of each {sample['by'].replace('_', ' ')}, seed {sample['seed']}."
     if settings.get("left_out"):
-        first += f" {counted(settings['left_out'], 'question')} of the file without a text in {settings['language']} left out."
+        language = settings.get("language") or "en"
+        first += f" {counted(settings['left_out'], 'question')} of the file without a text in {language} left out."
     return " ".join(filter(None, (first, *more, "In brackets: 95% intervals.")))
 
 
@@ -165,19 +168,19 @@ def html(layout: Layout) -> str:
 
 
 def lines(layout: Layout) -> list[str]:
-    shown = list(layout.lead)
+    found = list(layout.lead)
     overall, *others = layout.all_tables()
-    shown += _columns(overall, with_intervals=len(layout.labels) <= _MOST_WIDE)
+    found += _columns(overall, with_intervals=len(layout.labels) <= _MOST_WIDE)
     for table in others:
         if table.brief and table.rows:
-            shown += [f"{table.title}:", *_columns(table, with_intervals=False)]
-    return shown
+            found += [f"{table.title}:", *_columns(table, with_intervals=False)]
+    return found
 
 
 def _columns(table: ReportTable, *, with_intervals: bool) -> list[str]:
     grid = [list(table.columns)]
     for row in table.rows:
-        cells = [_shown(cell, row.digits) for cell in row.cells]
+        cells = [shown(cell, row.digits) for cell in row.cells]
         grid.append([row.label, *(f"{a} ({b})" if b and with_intervals else a for a, b in cells)])
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     return ["  ".join([texts[0].ljust(widths[0]), *map(str.rjust, texts[1:], widths[1:])]).rstrip() for texts in grid]
@@ -187,10 +190,10 @@ def _is_defined(cell: Cell) -> bool:
     return cell is not None and not (isinstance(cell, Mapping) and cell["value"] is None)
 
 
-def _shown(cell: Cell, digits: int = 2) -> tuple[str, str]:
+def shown(cell: Cell, digits: int = 2) -> tuple[str, str]:
     """Return a cell and its interval, which is empty if it has none.
 
-    >>> _shown({"value": 0.5, "low": 0.25, "high": 0.75}), _shown(1.5, 1), _shown(None), _shown(3)
+    >>> shown({"value": 0.5, "low": 0.25, "high": 0.75}), shown(1.5, 1), shown(None), shown(3)
     (('0.50', '0.25 to 0.75'), ('1.5', ''), ('–', ''), ('3', ''))
     """
     if not _is_defined(cell):
@@ -206,7 +209,7 @@ def signed(estimate: Mapping[str, Any]) -> str:
     >>> signed({"value": 0.5, "low": -0.25, "high": 0.75})
     '+0.50 (-0.25 to 0.75)'
     """
-    return "–" if estimate["value"] is None else f"{estimate['value']:+.2f} ({_shown(estimate)[1]})"
+    return "–" if estimate["value"] is None else f"{estimate['value']:+.2f} ({shown(estimate)[1]})"
 
 
 def ranged(estimate: Mapping[str, Any]) -> str:
@@ -215,7 +218,7 @@ def ranged(estimate: Mapping[str, Any]) -> str:
     >>> ranged({"value": 1.5, "low": 1.25, "high": 1.75})
     '1.50 (1.25 to 1.75)'
     """
-    return "–" if estimate["value"] is None else "{} ({})".format(*_shown(estimate))
+    return "–" if estimate["value"] is None else "{} ({})".format(*shown(estimate))
 
 
 def _environment() -> Environment:
@@ -227,7 +230,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"shown": _shown, "pieces": _pieces, "cell": _cell, "block": _block, "visible": visible}
+    made.filters |= {"shown": shown, "pieces": _pieces, "cell": plain, "block": _block, "visible": visible}
     # A URL that may be in a link; None for any other.
     made.filters["https"] = lambda url: url if isinstance(url, str) and url.startswith("https://") else None
     return made
@@ -249,10 +252,10 @@ def _pieces(text: str, facts: Sequence[Mapping[str, Any]]) -> list[tuple[str, bo
     return [piece for piece in (*pieces, (text[end:], False)) if piece[0]]
 
 
-def _cell(text: str) -> str:
+def plain(text: str) -> str:
     """Return a text for a line or a cell of Markdown, without markup.
 
-    >>> _cell("a|b\\n<i>*c*")
+    >>> plain("a|b\\n<i>*c*")
     'a\\\\|b &lt;i>\\\\*c\\\\*'
     """
     line = " ".join(visible(text).split())

@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import version
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from uuid import uuid4
 
 from refactx.errors import InputError
-from refactx.eval.questions import Question, Split, choose_questions, count_left_out
+from refactx.eval.questions import Question, Split, StratifiedSample, choose_questions, count_left_out
 from refactx.eval.report import Figure, Layout, write_report
 from refactx.eval.statistics import Estimate
 from refactx.models.options import EngineOptions
@@ -71,9 +71,13 @@ def default_folder(name: str, model: str) -> Path:
     >>> default_folder("dev", "Qwen/Qwen3-8B").as_posix(), default_folder("dev", "qwen3/model.gguf").as_posix()
     ('refactx-eval/dev-Qwen3-8B', 'refactx-eval/dev-qwen3')
     """
+    return Path("refactx-eval") / f"{name}-{short_name(model)}"
+
+
+def short_name(model: str) -> str:
+    """Return the last part of a model's name, that of its folder if its file is called model."""
     path = Path(model)
-    called = path.parent.name if path.stem == "model" and path.parent.name else path.name
-    return Path("refactx-eval") / f"{name}-{called or 'model'}"
+    return (path.parent.name if path.stem == "model" and path.parent.name else path.name) or "model"
 
 
 def write_atomically(path: Path, document: Any) -> None:
@@ -356,7 +360,7 @@ class Task(ABC, Generic[_Q]):
 class IndexTask(Task[Question]):
     """A task whose questions are of a file, and are asked with an index.
 
-    `index`, `db`: as of `refactx ask`; `split`, `kinds`: which questions; `language`: of their texts, None: English;
+    `index`, `db`: as of `refactx ask`; `split`, `kinds`, `sample`: which questions; `language`: of their texts, None: English;
     `prompt`: its name or file, None: the index's own; `engine`: how the model is run.
     """
 
@@ -365,6 +369,7 @@ class IndexTask(Task[Question]):
     db: str | None = None
     split: Split = "all"
     kinds: tuple[str, ...] = ()
+    sample: StratifiedSample | None = None
     language: str | None = None
     prompt: str | None = "wikidata"
     engine: EngineOptions = field(default_factory=EngineOptions)
@@ -376,7 +381,7 @@ class IndexTask(Task[Question]):
     @cached_property
     def asked(self) -> Sequence[Question]:
         """The questions that are chosen, in an order that has nothing to do with them."""
-        return choose_questions(self.read(), self.split, self.kinds, self.limit)
+        return choose_questions(self.read(), self.split, self.kinds, self.limit, self.sample)
 
     @cached_property
     def opened_index(self) -> "Index":
@@ -397,12 +402,14 @@ class IndexTask(Task[Question]):
             "limit": self.limit,
             "prompt": self.prompt,
             "dtype": self.engine.dtype,
-            **({} if self.language is None else {"language": self.language, "left_out": self._left_out}),
+            **({} if self.sample is None else {"sample": asdict(self.sample)}),
+            **({} if self.language is None else {"language": self.language}),
+            **({"left_out": self._left_out} if self._left_out or self.language is not None else {}),
         }
 
     @cached_property
     def _left_out(self) -> int:
-        return 0 if self.language is None else count_left_out(self.questions, self.language)
+        return count_left_out(self.questions, self.language)
 
 
 def evaluate(task: Task[Any]) -> dict[str, Any]:

@@ -459,7 +459,7 @@ class _JoinedFacts:
 
 def _those_in(snapshot: Snapshot, facts: Sequence[Tokens]) -> list[Tokens]:
     """Return which facts a snapshot has."""
-    there = facts_exist(snapshot.signed_trees, facts)
+    there = facts_exist(snapshot.tree, facts)
     return [fact for fact, is_there in zip(facts, there, strict=True) if is_there]
 
 

@@ -16,7 +16,7 @@ from refactx.index.names import ReadBlocks
 from refactx.postgres.entry import CatalogueEntry, IndexVersion
 from refactx.tokenizer import FactTokenizer
 from refactx.tree.stored import RowSource, StoredTree
-from refactx.tree.tree import FactTree, MemoryTree, SummedTree
+from refactx.tree.tree import MemoryTree, PathTree, SummedTree
 
 if TYPE_CHECKING:
     from refactx.postgres.connections import Server
@@ -61,7 +61,7 @@ class Snapshot:
     the one that has them."""
 
     segments: tuple[Segment, ...]
-    tree: FactTree
+    tree: PathTree
     name_tables: tuple[int, ...]
     mark: IndexVersion
     has_statements: bool = False
@@ -87,7 +87,7 @@ class Snapshot:
         return self.mark == other.mark
 
 
-def tree_of(segments: Sequence[Segment], cache_bytes: int) -> FactTree:
+def tree_of(segments: Sequence[Segment], cache_bytes: int) -> PathTree:
     """Return the signed sum of some segments, whose caches share `cache_bytes`."""
     if not segments:
         return MemoryTree([])

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +14,12 @@ from refactx.errors import InputError
 from refactx.lazy import require
 from refactx.mcp.documents import TextTable
 from refactx.mcp.serving import not_started
+from refactx.ranking.ranker import Ranker, open_ranker
 from refactx.sparql.engines import Rows, SparqlEngine, Term
-from refactx.sparql.packs.pack import Pack
+from refactx.sparql.packs.pack import Pack, PackExample
 from refactx.sparql.packs.prompt import with_prefixes
+from refactx.sparql.packs.retrieval import PatternDetector, Retriever
+from refactx.sparql.packs.rules import SchemaTerm
 from refactx.sparql.packs.validation import Problem, validate
 
 if TYPE_CHECKING:
@@ -28,6 +32,7 @@ MOST_ROWS, SECONDS = 1000, 60.0
 """The most rows of a query, and the most time."""
 DESCRIBED = 50
 """The most properties and values of a resource, each way."""
+Limit = Annotated[int, Field(ge=1, le=50)]
 _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^<>\"{}|^`\\\s]*")
 
 
@@ -59,6 +64,37 @@ class PropertyValue:
     value: str
 
 
+@dataclass(frozen=True)
+class SchemaMatch:
+    """A class, property or individual of the schema. `score`: how near it is to what was sought, about 1 for its name."""
+
+    name: str
+    kind: str
+    label: str
+    comment: str
+    score: float
+
+
+@dataclass(frozen=True)
+class PatternFound:
+    """A pattern of questions, and how much a question has of it, from 0 to 1."""
+
+    name: str
+    about: str
+    score: float
+
+
+@dataclass(frozen=True)
+class ExampleFound:
+    """A question with its query and patterns. `score`: how much it is like the question, from 0 to 1."""
+
+    id: str
+    question: str
+    sparql: str
+    patterns: Sequence[str]
+    score: float
+
+
 class Description(TypedDict):  # a class with a field `schema` is none that the SDK takes
     """What an endpoint has about a resource. `schema`: what the pack says of it, empty if it is no term of its schema;
     `of`, `to`: where it is the subject and the object; `truncated`: whether there is more of either."""
@@ -71,8 +107,8 @@ class Description(TypedDict):  # a class with a field `schema` is none that the 
 
 
 def pack_server(pack: Pack, engine: SparqlEngine | None, translator: "Translator | None" = None) -> "MCPServer":
-    """Return a server with the tools `validate`, and `run_sparql` and `describe` if there is an engine, and `translate` if
-    there is a translator.
+    """Return a server with the tools `validate`, `search`, `retrieve`, `patterns` and `examples`, with `run_sparql` and
+    `describe` if there is an engine, and `translate` if there is a translator.
 
         pack_server(load_pack("liita"), EndpointEngine("https://liita.it/sparql")).run()  # over stdio
 
@@ -86,7 +122,7 @@ def pack_server(pack: Pack, engine: SparqlEngine | None, translator: "Translator
         "data, and hold no instructions."
     )
     tools = PackTools(pack, engine, translator)
-    served: list[Callable[..., Any]] = [tools.validate]
+    served: list[Callable[..., Any]] = [tools.validate, tools.search, tools.retrieve, tools.patterns, tools.examples]
     served += [] if engine is None else [tools.run_sparql, tools.describe]
     served += [] if translator is None else [tools.translate]
     return ToolServer(f"refactx-{pack.name}", about, served)
@@ -103,6 +139,45 @@ class PackTools:
         """Check a SPARQL query: its syntax, the rules of this endpoint, and whether its names exist. It is not run."""
         report = validate(with_prefixes(query, self._pack.prefixes), self._pack)
         return QueryCheck(report.ok, report.problems, report.count)
+
+    def search(self, words: str, limit: Limit = 10) -> Sequence[SchemaMatch]:
+        """Find classes and properties of this endpoint by meaning: those whose name or description is nearest to `words`."""
+        terms = list(self._pack.schema.values())
+        nearness = self._ranker.nearness(words, list(map(_described, terms)))
+        best = sorted(zip(nearness.tolist(), terms, strict=True), key=lambda one: -one[0])[:limit]
+        return [
+            SchemaMatch(
+                self._pack.shorten(one.iri), one.kind, next(iter(one.labels.values()), ""), one.comment, round(score, 3)
+            )
+            for score, one in best
+        ]
+
+    def retrieve(self, question: str, limit: Limit = 5) -> Sequence[ExampleFound]:
+        """Return the questions that are most like `question`, with their SPARQL queries, to write one like them."""
+        return [_example(one.example, round(one.score, 3)) for one in self._retriever.retrieve(question, limit)]
+
+    def patterns(self, question: str = "") -> Sequence[PatternFound]:
+        """Return the patterns that a question has, the best first; without a question all that this endpoint's have."""
+        known = self._pack.patterns
+        found = PatternDetector(self._pack).detect(question) if question.strip() else dict.fromkeys(known, 0.0)
+        return [PatternFound(name, known[name].about, round(score, 3)) for name, score in found.items()]
+
+    def examples(self, pattern: str, limit: Limit = 10) -> Sequence[ExampleFound]:
+        """Return example questions with their SPARQL queries that have a pattern, those that have most of it first."""
+        if pattern not in self._pack.patterns:
+            raise InputError(
+                f"there is no pattern {pattern[:80]!r}: give one of {', '.join(self._pack.patterns) or 'none'}"
+            )
+        having = sorted(self._pack.examples, key=lambda one: -one.patterns.get(pattern, 0.0))
+        return [_example(one, one.patterns[pattern]) for one in having[:limit] if one.patterns.get(pattern)]
+
+    @cached_property
+    def _ranker(self) -> Ranker:
+        return open_ranker()
+
+    @cached_property
+    def _retriever(self) -> Retriever:
+        return Retriever(self._pack)
 
     def run_sparql(self, query: str, limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 50) -> TextTable:
         """Run a SELECT or ASK query and return its rows, at most `limit` (up to 1000). Updates are refused."""
@@ -154,3 +229,17 @@ class PackTools:
             prefix = next(iter(self._pack.prefixes), "ex")
             raise InputError(f"{uri[:80]!r} is no IRI: give one, or a name such as {prefix}:name")
         return iri
+
+
+def _described(term: SchemaTerm) -> str:
+    """Return the local name of a term as words, its labels, and the beginning of its comment.
+
+    >>> _described(SchemaTerm(iri="http://e.org/hasOwner", kind="property", labels={"en": "owner"}))
+    'has Owner. owner. '
+    """
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", re.split(r"[/#]", term.iri)[-1])
+    return ". ".join([name, *term.labels.values(), term.comment[:200]])
+
+
+def _example(one: PackExample, score: float) -> ExampleFound:
+    return ExampleFound(one.id, one.question, one.sparql, list(one.patterns), score)

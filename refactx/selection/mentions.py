@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, islice
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
@@ -26,7 +26,9 @@ from refactx.selection.statements import StatementWords
 from refactx.walks.checks import LinkedFactSet
 from refactx.walks.language import ASKED_HEADS, OPERATORS, FactSet, Head, Operator
 
-_OF_LANGUAGE = ("asking", "either", "yes", "no", "unknown", "negation")
+_OF_LANGUAGE = ("asking", "either", "than", "numbers", "yes", "no", "unknown", "negation")
+TableWord = Literal["sum", "average", "difference", "per", "show"]
+"""What words of a question ask for beside a head: a sum, an average, a difference, groups by what follows, or columns."""
 WORDS = 8
 """The most words of a mention span."""
 
@@ -213,17 +215,19 @@ class QueryWords:
 
     `heads`, `operators`: regular expressions, of which one that matches a question says that the head or operator is
     meant; `measures`: by head, regular expressions of superlatives, each with words of what is then compared after a colon;
-    `adjectives`: those that say of which place something is, with the place; `function`: words that name nothing by
-    themselves; `class_of`, `subclass_of`: the ids of properties that lead
-    from an entity to its classes, and from a class to wider ones; of several, the first that the index has counts.
-    `asking`: the words before the class that is asked for; `either`: that between things of which one is asked for; `yes`,
-    `no`, `unknown`: answers; `negation`: words by which a sentence denies what it says; `statements`: what asks for
-    statements. `language`: its code, "" if these words are for all questions; `others`: those of further languages, by code.
+    `tables`: regular expressions of what asks for sums, groups and columns; `adjectives`: those that say of which place
+    something is, with the place; `function`: words that name nothing by themselves; `class_of`, `subclass_of`: the ids of
+    properties that lead from an entity to its classes, and from a class to wider ones; of several, the first that the index
+    has counts. `asking`: the words before the class that is asked for; `either`: that between things of which one is asked
+    for; `than`: that before what something is compared with; `numbers`: those from nought on; `yes`, `no`, `unknown`:
+    answers; `negation`: words by which a sentence denies what it says; `statements`: what asks for statements. `language`:
+    its code, "" if these words are for all questions; `others`: those of further languages, by code.
     """
 
     heads: Mapping[Head, Sequence[str]] = field(default_factory=dict)
     operators: Mapping[Operator, Sequence[str]] = field(default_factory=dict)
     measures: Mapping[Head, Sequence[str]] = field(default_factory=dict)
+    tables: Mapping[TableWord, Sequence[str]] = field(default_factory=dict)
     adjectives: Mapping[str, str] = field(default_factory=dict)
     function: frozenset[str] = frozenset()
     class_of: str = ""
@@ -231,6 +235,8 @@ class QueryWords:
     asking: frozenset[str] = frozenset({"which", "what", "many", "all"})
     negation: frozenset[str] = frozenset({"not", "no", "never"})
     either: str = "or"
+    than: str = ""
+    numbers: Sequence[str] = ()
     yes: str = "yes"
     no: str = "no"
     unknown: str = ""
@@ -241,7 +247,12 @@ class QueryWords:
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Self:
         """Return the words of a prompt's table. Raise ValueError if it is not valid."""
-        known = {"heads": ASKED_HEADS, "operators": OPERATORS, "measures": ("most", "least")}
+        known = {
+            "heads": ASKED_HEADS,
+            "operators": OPERATORS,
+            "measures": ("most", "least"),
+            "tables": get_args(TableWord),
+        }
         texts = ("function", "class_of", "subclass_of", *_OF_LANGUAGE)
         if not isinstance(table, Mapping):
             raise ValueError("its `words` is not a table")
@@ -269,9 +280,10 @@ class QueryWords:
         fields |= {
             name: frozenset(fields[name].split()) for name in ("function", "asking", "negation") if name in fields
         }
+        fields["numbers"] = fields.get("numbers", "").split()
         words = cls(**fields)
         try:
-            words.heads_of(""), words.operators_of(""), words.measures_of("", "most")
+            words.heads_of(""), words.tables_of(""), words.operators_of(""), words.measures_of("", "most")
         except re.error as error:
             raise ValueError(f"its [words] has {error.pattern!r}, which is no regular expression: {error}") from error
         return words
@@ -308,16 +320,22 @@ class QueryWords:
         >>> words.heads_of("What is the phone number of Ann?", [(12, 24)])
         ['list']
         """
-        found = [
-            head
-            for head, patterns in self._heads.items()
-            if any(
-                all(one.end() <= start or stop <= one.start() for start, stop in names)
-                for pattern in patterns
-                for one in pattern.finditer(question)
-            )
-        ]
+        found = [head for head, patterns in self._heads.items() if any(_places(patterns, question, names))]
         return found or ["list"]
+
+    def tables_of(self, question: str, names: Sequence[tuple[int, int]] = ()) -> dict[TableWord, list[int]]:
+        """Return what of `tables` a question's words ask for, with the ends of these words. `names`: as in `heads_of`.
+
+        >>> QueryWords(tables={"sum": ["total"], "per": ["per"]}).tables_of("total salary per city")
+        {'sum': [5], 'per': [16]}
+        """
+        found = {word: list(_places(patterns, question, names)) for word, patterns in self._tables.items()}
+        return {word: ends for word, ends in found.items() if ends}
+
+    def number_words_of(self, question: str) -> list[str]:
+        """Return the numbers that stand in a question as words, in digits."""
+        said = set(re.findall(r"\w+", question.lower()))
+        return [str(number) for number, word in enumerate(self.numbers) if word in said]
 
     def operators_of(self, question: str) -> list[Operator]:
         """Return the operators that a question's words name; `equals` if there is none."""
@@ -352,6 +370,10 @@ class QueryWords:
         return {head: _compiled(patterns) for head, patterns in self.heads.items()}
 
     @cached_property
+    def _tables(self) -> dict[TableWord, list[re.Pattern[str]]]:
+        return {word: _compiled(patterns) for word, patterns in self.tables.items()}
+
+    @cached_property
     def _adjectives(self) -> re.Pattern[str]:
         longest_first = sorted(self.adjectives, key=len, reverse=True)
         return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first)) or '(?!)'})\b")
@@ -370,6 +392,13 @@ class QueryWords:
 
 def _compiled(patterns: Sequence[str]) -> list[re.Pattern[str]]:
     return [re.compile(rf"\b(?:{one})", re.IGNORECASE) for one in patterns]
+
+
+def _places(patterns: Iterable[re.Pattern[str]], question: str, names: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Yield where patterns end in a question, but for those in its names."""
+    for one in (one for pattern in patterns for one in pattern.finditer(question)):
+        if all(one.end() <= start or stop <= one.start() for start, stop in names):
+            yield one.end()
 
 
 def numbers_of(question: str) -> list[tuple[int, int, str]]:

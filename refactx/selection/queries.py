@@ -73,23 +73,26 @@ class QuerySearch:
         nearness: Callable[[Sequence[str], Sequence[str]], NDArray[np.float64]] | None = None,
     ) -> None:
         self._facts, self.words, self.question, self.mentions = facts, words, question, mentions
-        self._scores, self._weights, self._widest = scores, weights or Weights(), widest
-        self.conditions = Conditions(facts, words, mentions, self._weights.sampled_members, question)
+        self._scores, self.weights, self._widest = scores, weights or Weights(), widest
+        self.conditions = Conditions(facts, words, mentions, self.weights.sampled_members, question)
         self._nearness = nearness
 
     @cached_property
     def heads(self) -> list[Head]:
         """The heads that the question's words name, `list` if there is none: words of names ask for nothing, as those of
         the predicates `phone number` and `first name` of what the question is about."""
+        found = self.words.heads_of(self.question)
+        return found if found == ["list"] else self.words.heads_of(self.question, self.name_spans)
+
+    @cached_property
+    def name_spans(self) -> list[tuple[int, int]]:
+        """The places of names in the question: of entities, and of predicates of what it is about."""
         question = self.question
-        found = self.words.heads_of(question)
-        if found == ["list"]:
-            return found
         titles = [(one.start, one.stop) for one in self.mentions.entities if one.is_title(question)]
         about = [one.name for one in self.mentions.entities]
         about += [one for class_ in self.classes for one in self.conditions.members(self.conditions.base_of(class_))]
         names = {name for one in about for name in self._facts.predicates(one)} | self.mentions.predicates
-        return self.words.heads_of(question, [*titles, *name_spans(question, sorted(names - NEVER_QUERIED))])
+        return [*titles, *name_spans(question, sorted(names - NEVER_QUERIED))]
 
     def candidates(self, head: Head) -> Steps[list[Candidate]]:
         """Return the candidates with a head, the likeliest first; none if the question names no start.
@@ -116,7 +119,7 @@ class QuerySearch:
         base = Base(start, described)
         return [
             UnscoredQuery(query, line_of(query, start), 0.0),
-            *self._filtered(base, query, self.conditions.of(base)),
+            *self.filtered(base, query, self.conditions.of(base)),
         ]
 
     def of_class(self, subject: Mention | None = None) -> list[UnscoredQuery]:
@@ -132,18 +135,18 @@ class QuerySearch:
             for predicate in predicates_of(self._facts, start.name) if others else ():
                 query = Query("list", start.name, (Hop(predicate.name),))
                 base = Base(start, predicate)
-                ways += self._filtered(base, query, self.conditions.of(base))
+                ways += self.filtered(base, query, self.conditions.of(base))
             if start in classes and self._titles and not self.conditions.reads_values:
                 base = self.conditions.base_of(start)
                 query = Query("list", start.name, (Hop(base.predicate.name),))
-                ways += self._filtered(base, query, self.conditions.of(base))
+                ways += self.filtered(base, query, self.conditions.of(base))
         heads = self.heads if self.conditions.reads_values else []
         if heads == ["ask"] and subject is not None:
             ways += self._values_asked(subject, predicates_of(self._facts, subject.name))
         if heads == ["list"]:
             for base in map(self.conditions.base_of, classes):
                 query = Query("list", base.start.name, (Hop(base.predicate.name),))
-                ways += self._filtered(base, query, self.conditions.of_values(base))
+                ways += self.filtered(base, query, self.conditions.of_values(base))
             for start in self.mentions.entities:
                 for predicate in predicates_of(self._facts, start.name) if self.mentions.numbers else ():
                     query = Query("list", start.name, (Hop(predicate.name),))
@@ -154,7 +157,7 @@ class QuerySearch:
         best = dict[frozenset[str], float]()  # by the predicates of queries
         for one in scored:
             best[_predicates(one.query)] = max(one.prior, best.get(_predicates(one.query), one.prior))
-        kept = nlargest(self._weights.nearest_properties, best, key=lambda some: best[some])
+        kept = nlargest(self.weights.nearest_properties, best, key=lambda some: best[some])
         return [one for one in scored if _predicates(one.query) in kept]
 
     @cached_property
@@ -203,7 +206,7 @@ class QuerySearch:
                 if ends and conditions.are_of(ends, asked.name):
                     query = Query(self.heads[0], start.name, (Hop(base.predicate.name), Hop(name)))
                     ways.append(
-                        UnscoredQuery(query, line_of(query, start), self._of_meaning(query) - self._weights.filter_gain)
+                        UnscoredQuery(query, line_of(query, start), self._of_meaning(query) - self.weights.filter_gain)
                     )
         return ways
 
@@ -217,7 +220,7 @@ class QuerySearch:
 
     def _is_near(self, meaning: float) -> bool:
         """Return whether a name is near to the question; any name is, if there is no ranker."""
-        return self._nearness is None or meaning >= self._weights.least_nearness * self._weights.meaning
+        return self._nearness is None or meaning >= self.weights.least_nearness * self.weights.meaning
 
     def _of_meaning(self, query: Query) -> float:
         """Return what the meaning of the question says of the nearest predicate of a query, in nats."""
@@ -233,18 +236,19 @@ class QuerySearch:
     def rank(self, ways: Iterable[UnscoredQuery], least: float = -math.inf) -> Steps[list[Candidate]]:
         """Return queries with their scores, the likeliest first: without hopeless ones, those of more than `least`."""
         some = [way._replace(prior=way.prior - self.left_out(way.query)) for way in ways]
-        return (yield from self._scores.rank(some, self._weights.drop_queries_below, least))
+        return (yield from self._scores.rank(some, self.weights.drop_queries_below, least))
 
     def left_out(self, query: Query) -> float:
         """Return what it counts, in nats, that a query leaves out names and numbers of the question."""
         said = {query.start, *query.also, *(one.value for one in query.which)}
+        said |= {query.minus.start} if query.minus else {query.per.value} if query.per else set()
         places = [(one.start, one.stop, one.name in said) for one in self._titles]
         used = [(start, stop) for start, stop, is_said in places if is_said]
         unused = {
             (start, stop) for start, stop, _ in places if all(stop <= first or last <= start for first, last in used)
         }
         numbers = {number for some in self._bounds for _, number in some} - said
-        return self._weights.left_out_penalty * (len(unused) + bool(numbers))
+        return self.weights.left_out_penalty * (len(unused) + bool(numbers))
 
     @cached_property
     def _titles(self) -> list[Mention]:
@@ -266,8 +270,8 @@ class QuerySearch:
             bounds.append((("over", str(int(one[1]) - 1)), ("under", str(int(one[1]) + 10))))
         return bounds or [(("equals", one),) for one in numbers if _YEAR.fullmatch(one)]
 
-    def _prior(self, *mentions: Mention) -> float:
-        return self._weights.share_weight * sum(math.log(max(one.share, 1e-9)) for one in mentions)
+    def prior(self, *mentions: Mention) -> float:
+        return self.weights.share_weight * sum(math.log(max(one.share, 1e-9)) for one in mentions)
 
     # --- Starts and predicates
 
@@ -285,8 +289,14 @@ class QuerySearch:
             for one, count in zip(entities, counts, strict=True)
             if not self.conditions.reads_values and (name := self.conditions.larger_part(one.name, count))
         ]
-        if named or not self.conditions.reads_values:
-            return named
+        return named or self.unnamed_classes
+
+    @cached_property
+    def unnamed_classes(self) -> list[Mention]:
+        """Where literals are filters, the classes that are nearest to the question in meaning, then the largest."""
+        instances, entities = self.conditions.instances, self.mentions.entities
+        if instances is None or not self.conditions.reads_values:
+            return []
         names = self._widest()
         sizes = {
             name: count for name, count in zip(names, self._facts.counts(names, instances), strict=True) if count > 1
@@ -295,21 +305,21 @@ class QuerySearch:
         order = sorted(sizes, key=lambda name: (-near[name] if self._is_near(near[name]) else 0.0, -sizes[name]))
         return [unnamed(name) for name in order[:LARGEST_CLASSES]]
 
-    def _class_bases(self, head: Head) -> Steps[list[Base]]:
+    def class_bases(self, head: Head) -> Steps[list[Base]]:
         """Return the members of classes, those of the likeliest class first."""
         instances, starts = self.conditions.instances, self.classes
         lines = [f"{head} <{one.called}> <{instances}>" for one in starts]
-        scores = (yield from self._scores.likelihoods(lines, [self._prior(one) for one in starts])).tolist()
+        scores = (yield from self._scores.likelihoods(lines, [self.prior(one) for one in starts])).tolist()
         found = [self.conditions.base_of(start, score) for start, score in zip(starts, scores, strict=True)]
         return sorted(found, key=lambda one: -one.score)
 
     def bases(self, head: Head) -> Steps[list[Base]]:
         """Return pairs of a start and a predicate, the likeliest first."""
-        weights, starts = self._weights, self.mentions.entities
+        weights, starts = self.weights, self.mentions.entities
         if not starts:
             return []
         lines = [f"{head} <{one.called}>" for one in starts]
-        scores = (yield from self._scores.likelihoods(lines, [self._prior(one) for one in starts])).tolist()
+        scores = (yield from self._scores.likelihoods(lines, [self.prior(one) for one in starts])).tolist()
         order = sorted(range(len(starts)), key=lambda at: -scores[at])
         likely = [
             starts[at] for at in order[: weights.starts] if scores[at] >= scores[order[0]] - weights.keep_starts_within
@@ -324,7 +334,7 @@ class QuerySearch:
             return []
         lines = [f"{_head_for(head, one)} <{start.called}> <{one.name}>" for start, one, _ in pairs]
         priors = [
-            self._prior(start)
+            self.prior(start)
             + near
             - weights.count_of_one_gain * ((start, one) in single and _head_for(head, one) == head)
             for start, one, near in pairs
@@ -341,7 +351,7 @@ class QuerySearch:
             found = [one for one in found if one.kind in ("entity", "mixed")]
         near = zip(found, self.meanings([one.name for one in found], start), strict=True)
         order = sorted(near, key=lambda pair: -pair[1])
-        most = self._weights.nearest_properties
+        most = self.weights.nearest_properties
         return [pair for rank, pair in enumerate(order) if rank < most or self._is_named(pair[0])]
 
     def _is_named(self, predicate: Predicate) -> bool:
@@ -353,25 +363,25 @@ class QuerySearch:
 
     def _sets(self, head: Head) -> Steps[list[Candidate]]:
         found: list[Candidate] = []
-        bases = (yield from self.bases(head))[: self._weights.extended]
+        bases = (yield from self.bases(head))[: self.weights.extended]
         if self.conditions.reads_values or self._titles or self._bounds:
             known = {(one.start.name, one.predicate.name) for one in bases}
-            classes = yield from self._class_bases(head)
+            classes = yield from self.class_bases(head)
             bases += [one for one in classes if (one.start.name, one.predicate.name) not in known]
         for base in bases:
             query = Query(_head_for(head, base.predicate), base.start.name, (Hop(base.predicate.name),))
             if query.head != "list" or not self._facts.is_hub(base.start.name, base.predicate.name):
                 found.append(Candidate(query, line_of(query, base.start), base.score - self.left_out(query)))
-            found += yield from self.rank(self._filtered(base, query, self.conditions.of(base)))
+            found += yield from self.rank(self.filtered(base, query, self.conditions.of(base)))
         return found
 
-    def _filtered(self, base: Base, query: Query, conditions: Sequence[Condition]) -> list[UnscoredQuery]:
+    def filtered(self, base: Base, query: Query, conditions: Sequence[Condition]) -> list[UnscoredQuery]:
         """Return the queries that a query becomes by filters with other entities and numbers that the question names."""
         ways: list[UnscoredQuery] = []
         for some in (*((one,) for one in conditions), *self.conditions.pairs(conditions)):
             named = [one.mention for one in some]
             narrow = replace(query, which=tuple(one.which for one in some))
-            prior = self._prior(base.start, *named) - self._weights.filter_gain * len(some) + self._of_shares(some)
+            prior = self.prior(base.start, *named) - self.weights.filter_gain * len(some) + self._of_shares(some)
             ways.append(UnscoredQuery(narrow, line_of(narrow, base.start, *named), prior))
             if self._bounds and query.head == "count":
                 members = [one for one in some[0].members if all(one in other.members for other in some[1:])]
@@ -387,7 +397,7 @@ class QuerySearch:
         if not members or not self._bounds:
             return ways
         times = {one.name for one in self._facts.describe(self._predicates_of(members)).values() if one.kind == "time"}
-        for by, of_measure in self._measures(members, base.start, *named)[: NARROWED if named else None]:
+        for by, of_measure in self.measures(members, base.start, *named)[: NARROWED if named else None]:
             for some in self._bounds if not by.counted else ():
                 if some[0][0] == "equals" and (
                     by.predicate not in times or (query.head == "list" and not self._begins(members, by, some[0][1]))
@@ -395,7 +405,7 @@ class QuerySearch:
                     continue
                 which = tuple(WalkFilter((Hop(by.predicate),), operator, number) for operator, number in some)
                 narrow = replace(query, which=(*query.which, *which))
-                prior = self._prior(base.start, *named) - self._weights.filter_gain * (len(others) + 1)
+                prior = self.prior(base.start, *named) - self.weights.filter_gain * (len(others) + 1)
                 prior += self._of_shares(others)
                 ways.append(UnscoredQuery(narrow, line_of(narrow, base.start, *named), prior + of_measure))
         return ways
@@ -405,7 +415,7 @@ class QuerySearch:
         return any(value.startswith(year) for _, value in self._facts.objects(members, by.predicate))
 
     def _of_shares(self, conditions: Sequence[Condition]) -> float:
-        return self._weights.share_weight * sum(math.log(one.share) for one in conditions)
+        return self.weights.share_weight * sum(math.log(one.share) for one in conditions)
 
     def _predicates_of(self, members: Sequence[str]) -> list[str]:
         return list(dict.fromkeys(name for one in members for name in self._facts.predicates(one)))
@@ -426,13 +436,13 @@ class QuerySearch:
                             query = Query(
                                 "ask", start.name, (), (WalkFilter((Hop(predicate.name),), operator, number),)
                             )
-                            prior = self._prior(start) + near[predicate]
+                            prior = self.prior(start) + near[predicate]
                             ways[query] = UnscoredQuery(query, line_of(query, start), prior)
             for other in self.mentions.entities:
                 if not other.is_apart(start) or other.name == start.name:
                     continue
                 # Questions mostly name the subject first.
-                prior = self._prior(start, other) + self._weights.subject_first * (start.start < other.start)
+                prior = self.prior(start, other) + self.weights.subject_first * (start.start < other.start)
                 leading = self.conditions.leading(other.name)
                 for one in [one for one in predicates if not one.inverse and one.id in leading]:
                     hops = self.conditions.hops_to(one.name) if self.conditions.reads_values else (Hop(one.name),)
@@ -448,14 +458,14 @@ class QuerySearch:
         for one in self.conditions.of_class_of(start):
             if one.which.hops[0].predicate in names:
                 query = Query("ask", start.name, (), (one.which,))
-                prior = self._prior(start) + self._weights.subject_first * (start.start < one.mention.start)
+                prior = self.prior(start) + self.weights.subject_first * (start.start < one.mention.start)
                 ways.append(UnscoredQuery(query, line_of(query, start), prior))
         return ways
 
     def _joined(self, found: Sequence[Candidate]) -> Steps[list[Candidate]]:
         """Return the best candidates with a second object of the same predicate."""
         by_name, ways = {one.name: one for one in self.mentions.entities}, dict[Query, UnscoredQuery]()
-        for best in found[: self._weights.extended]:
+        for best in found[: self.weights.extended]:
             for one in found:
                 pair = (best.query.which[0], one.query.which[0])
                 if one.query.start != best.query.start or pair[0].hops != pair[1].hops:
@@ -468,7 +478,7 @@ class QuerySearch:
                     query = replace(
                         best.query, which=tuple(replace(pair[0], value=each.name) for each in (first, second))
                     )
-                    prior = self._prior(start, first, second) - self._weights.filter_gain
+                    prior = self.prior(start, first, second) - self.weights.filter_gain
                     ways[query] = UnscoredQuery(query, line_of(query, start, first, second), prior)
         return (yield from self._scores.rank(ways.values()))
 
@@ -479,7 +489,7 @@ class QuerySearch:
             return (parse_time if predicate.kind == "time" else parse_quantity) in compared
         if predicate.kind not in ("literal", "mixed"):
             return False
-        some = islice(self._facts.objects([subject], predicate.name), self._weights.sampled_members)
+        some = islice(self._facts.objects([subject], predicate.name), self.weights.sampled_members)
         return any(parse(value) is not None for _, value in some for parse in compared)
 
     # --- Superlatives
@@ -497,26 +507,26 @@ class QuerySearch:
     def _ranked_sets(self, head: Head) -> Steps[list[Base]]:
         """Return the sets of which the question may ask for the first: the members of a class that it names, or else
         other sets."""
-        found = yield from self._class_bases(head)
+        found = yield from self.class_bases(head)
         if not any(one.start.is_named for one in found):
             found = sorted([*(yield from self.bases(head)), *found], key=lambda one: -one.score)
-        return found[: self._weights.extended]
+        return found[: self.weights.extended]
 
     def _sorted(self, head: Head, base: Base, condition: Condition | None) -> list[UnscoredQuery]:
         """Return the queries for the first of a set, maybe with a filter, by all that its members can be sorted by."""
         filters = () if condition is None else (condition.which,)
         members = self.conditions.scanned(base, WalkLimits().scanned) if condition is None else condition.members
         named = (base.start,) if condition is None else (base.start, condition.mention)
-        prior = self._prior(*named) - self._weights.filter_gain * len(filters)
+        prior = self.prior(*named) - self.weights.filter_gain * len(filters)
         prior += 0.0 if condition is None else self._of_shares([condition])
         ways: list[UnscoredQuery] = []
-        for by, of_measure in self._measures(members, *named, head=head):
+        for by, of_measure in self.measures(members, *named, head=head):
             query = Query(head, base.start.name, (Hop(base.predicate.name),), filters, by)
             ways.append(UnscoredQuery(query, line_of(query, *named), prior + of_measure))
         return ways
 
     @cached_property
-    def _counts(self) -> bool:
+    def counts(self) -> bool:
         """Whether a superlative of the question may be of how many there are: not "the most expensive", nor "the oldest"."""
 
         def without(found: re.Match[str]) -> str:
@@ -526,7 +536,7 @@ class QuerySearch:
 
         return _COUNTS.search(_OF_ADJECTIVE.sub(without, self.question)) is not None
 
-    def _measures(
+    def measures(
         self, members: Sequence[str], *named: Mention, head: Head | None = None
     ) -> list[tuple[MemberValue, float]]:
         """Return what members can be sorted by, the nearest to the question in meaning first, with a prior in nats: by its
@@ -552,9 +562,9 @@ class QuerySearch:
                 is_sortable = any(None not in map(parse, values) for parse in (parse_quantity, parse_time))
             if is_sortable:
                 found.append(MemberValue(name))
-            elif (one.name in self.mentions.predicates and (self._counts or not (said or other_way))) or (
+            elif (one.name in self.mentions.predicates and (self.counts or not (said or other_way))) or (
                 self.conditions.reads_values
-                and self._counts  # the heaviest has a weight, however many it has of anything
+                and self.counts  # the heaviest has a weight, however many it has of anything
                 and one.kind in ("entity", "mixed")
                 and max(self._facts.counts(members, one.name)) > 1
             ):
@@ -563,13 +573,13 @@ class QuerySearch:
         pairs = [(by, some) for by, some in zip(found, compared, strict=True) if said.issuperset(some)]
         found = [by for by, _ in pairs]
         near = self.meanings([by.predicate for by in found], *named)
-        near = [one + self._weights.meaning * bool(some) for one, (_, some) in zip(near, pairs, strict=True)]
+        near = [one + self.weights.meaning * bool(some) for one, (_, some) in zip(near, pairs, strict=True)]
         priors = [
-            meaning + self._weights.share_weight * math.log(counts[by.predicate] / len(members))
+            meaning + self.weights.share_weight * math.log(counts[by.predicate] / len(members))
             for by, meaning in zip(found, near, strict=True)
         ]
         order = sorted(zip(found, priors, strict=True), key=lambda pair: -pair[1])
-        return order[: self._weights.nearest_properties]
+        return order[: self.weights.nearest_properties]
 
 
 def _predicates(query: Query) -> frozenset[str]:

@@ -39,6 +39,7 @@ from refactx.selection.queries import QuerySearch
 from refactx.selection.query_lines import Candidate, LineScores
 from refactx.selection.scores import QuestionScore
 from refactx.selection.statement_answers import StatementAnswers
+from refactx.selection.tables import TableSearch
 from refactx.walks.answered import AnsweredQuery, answer_query
 from refactx.walks.checks import LinkedFactSet
 from refactx.walks.decoding import QueryGrammar
@@ -70,15 +71,20 @@ class QueryAnswers:
         search = self.search(trees)
         whole = yield from self._statements(search).begin()
         heads = [head for head in search.heads if head != "list"]
-        if whole or not heads:
+        found = [] if whole else (yield from self.tables(search).candidates())
+        if whole or not (heads or found):
             yield from self._score.close()
             return whole
-        found: list[Candidate] = []
+        best_list = -math.inf  # as likely a list, which begins with facts
+        if not heads:
+            best_list = max((one.score for one in (yield from search.candidates("list"))), default=-math.inf)
+            best_list -= self._weights.left_out_penalty * any(one.query.per for one in found)
         for head in heads:
             found += yield from search.candidates(head)
         [without] = yield from search.likelihoods("")
         yield from self._score.close()
-        answered = self._first_answer(search, sorted(found, key=lambda one: -one.score), without)
+        found = sorted((one for one in found if one.score > best_list), key=lambda one: -one.score)
+        answered = self._first_answer(search, found, without)
         return self._write(answered) if answered is not None else ()
 
     def after_fact(
@@ -292,6 +298,10 @@ class QueryAnswers:
         """Return the search for candidates, given what the question names."""
         return self._search_of(self.mentions, trees)
 
+    def tables(self, search: QuerySearch) -> TableSearch:
+        """Return the search for groups, sums and tables."""
+        return TableSearch(search, self.facts, DEFAULT_LIMITS)
+
     def _search_of(self, mentions: Mentions, trees: TreeReading) -> QuerySearch:
         return QuerySearch(
             facts=self.facts,
@@ -315,7 +325,7 @@ class QueryAnswers:
     def _is_answer(self, search: QuerySearch, answered: AnsweredQuery) -> bool:
         """Return whether a result answers the question (`_says_nothing`)."""
         query = answered.query
-        if query.head in ("ask", "count"):
+        if query.head not in ("list", "most", "least") or query.per or query.show:
             return True
         predicate = query.hops[0].predicate if query.head == "list" and len(query.hops) == 1 and not query.which else ""
         return not self._says_nothing(search, query.start, predicate, answered.result.values)

@@ -88,4 +88,5 @@ def line_of(query: Query, *mentions: Mention) -> str:
         WalkFilter(tuple(Hop(hop.predicate) for hop in one.hops if hop.closure != "*"), one.operator, short(one.value))
         for one in query.which
     )
-    return write_line(replace(query, start=short(query.start), which=which))
+    minus = None if query.minus is None else replace(query.minus, start=short(query.minus.start))
+    return write_line(replace(query, start=short(query.start), which=which, minus=minus))

@@ -238,12 +238,18 @@ def sparql_router(service: TextService) -> APIRouter:
 
 
 class FeedbackRequest(BaseModel):
-    """What a person says of an answer: its `question`, the `answer` with the texts of its `facts`, and `words` of their own."""
+    """What a person says of an answer: its `question`, the `answer` with the texts of its `facts`, and `words` of their own.
+
+    `right`: whether it is right; else it is reported as wrong. `answers`: the right ones; `sparql`: of a translation.
+    """
 
     question: str = Field(min_length=1, max_length=10_000)
     answer: str = Field(max_length=20_000)
     facts: list[Annotated[str, Field(max_length=LONGEST)]] = Field(default=[], max_length=100)
     words: str = Field(default="", max_length=4000)
+    right: bool = False
+    answers: list[Annotated[str, Field(max_length=LONGEST)]] = Field(default=[], max_length=1000)
+    sparql: str = Field(default="", max_length=20_000)
 
 
 def feedback_router(service: TextService) -> APIRouter:

@@ -24,7 +24,6 @@ from starlette.requests import ClientDisconnect
 
 from refactx.errors import IndexExistsError, InputError
 from refactx.ingest.parallel import Process, ProcessEndedError
-from refactx.ingest.workbooks import is_workbook
 from refactx.server.http import ApiError, away, bad_request
 from refactx.server.service import TextService
 from refactx.server.streaming import DONE, STREAMED, Document, JsonRoute, gone, note, sse, streamed
@@ -200,6 +199,8 @@ def _log_failure(task: "asyncio.Task[TextService]") -> None:
 async def _receive(request: Request, path: Path) -> None:
     """Write the body of a request to a file. Raises ApiError: 507 if there is no room, 415 for a file that is compressed,
     whose size would be known too late; a workbook is read with limits of its own."""
+    from refactx.ingest.workbooks import is_workbook  # it needs pyarrow, which a server without uploads does not
+
     begin = b""
     try:
         with path.open("wb") as opened:

@@ -8,12 +8,15 @@ become filters. Names of the index stand for ids: of entities, and of predicates
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from refactx.fact import ALIAS, ALIAS_OF, DESCRIPTIONS
 from refactx.iris import PREFIXES, id_of_property
-from refactx.sparql.syntax.patterns import Edge, Patterns, PatternTerm, PropertyStep, TermComparison, read_patterns
+from refactx.sparql.syntax.pattern_values import Edge, Patterns, PatternTerm, PropertyStep, TermComparison
+from refactx.sparql.syntax.patterns import read_patterns
 from refactx.walks.language import (
     FactSet,
+    Groups,
     Head,
     Hop,
     MemberValue,
@@ -50,6 +53,7 @@ def from_sparql(text: str, facts: FactSet, *, exact: bool = False) -> Query | No
     * a predicate has the facts of inverse properties too, if the index joins them (P1696): `<Germany> <capital>` leads to
       what is said to be the capital of Germany, too;
     * members are distinct, where rows that are counted or limited may be equal; a limit without an order is dropped;
+    * what is asked for may be the groups of a walk, each with its number, where filters are about what leads to it;
     * text is compared without the case of letters, and labels as the names that the index has;
     * a value leads nowhere, where a query may go backwards from it to all that have it.
 
@@ -106,10 +110,14 @@ class _FactNames:
 
     def entity(self, term: PatternTerm) -> str:
         """Return the name of an entity that is given by its id."""
-        name = self.facts.names([term.id]).get(term.id) if term.id is not None else None
+        name = self.facts.names([term.id]).get(term.id) if term.id is not None and not term.also else None
         if name is None:
             raise _NotAWalk
         return name
+
+    def entities(self, term: PatternTerm) -> list[str]:
+        """Return the names of an entity and of those that may take its place."""
+        return [self.entity(PatternTerm(id=id_)) for id_ in (term.id, *term.also)]
 
     def hops(self, steps: Sequence[PropertyStep]) -> tuple[Hop, ...]:
         """Return the hops that steps are, by the predicates that read their properties in that direction."""
@@ -174,37 +182,127 @@ def _select(patterns: Patterns, names: _FactNames) -> Query:
         one, other, iri, has_more = patterns.either
         measure = MemberValue(names.hops([PropertyStep(iri)])[0].predicate)
         return Query("most" if has_more else "least", names.entity(one), by=measure, also=(names.entity(other),))
+    with suppress(_NotAWalk):
+        return _members(patterns, names)
+    return _groups(patterns, names)
+
+
+def _members(patterns: Patterns, names: _FactNames) -> Query:
+    """Return the question about what is asked for as members of a set."""
     asked = PatternTerm(variable=patterns.asked)
     chains = _chains(asked, patterns)
     by: MemberValue | None = None
     limit = 1
     head: Head = "count" if patterns.counts else "list"
     sorted_by = [chain for chain in chains if (said := chain.steps[0].statement) is not None and said.sorts is not None]
-    if patterns.order is not None and len(sorted_by) == 1:
-        head, limit = "most" if patterns.order.descending else "least", patterns.limit or 1
+    order = patterns.order
+    if order is not None and len(sorted_by) == 1:
+        head, limit = "most" if order.descending else "least", patterns.limit or 1
         said = sorted_by[0].steps[0].statement
         by = MemberValue(names.qualifier(said.sorts if said is not None and said.sorts else ""), its=True)
-    elif patterns.order is not None:
-        head = "most" if patterns.order.descending else "least"
-        limit = patterns.limit or 1
-        end = PatternTerm(variable=patterns.order.variable)
+    elif order is not None or patterns.total is not None:
+        if order is not None:
+            head, limit = "most" if order.descending else "least", patterns.limit or 1
+            variable, is_counted = order.variable, order.counted
+        elif patterns.total is not None:
+            (head, variable), is_counted = patterns.total, False
+        end = PatternTerm(variable=variable)
         sorts = [chain for chain in chains if chain.end == end]
         if len(sorts) != 1 or len(sorts[0].steps) != 1 or sorts[0].steps[0].closure:
             raise _NotAWalk
         if any(condition.term == end for condition in patterns.conditions):  # a walk sorts by all values that there are
             raise _NotAWalk
-        by = MemberValue(names.hops(sorts[0].steps)[0].predicate, patterns.order.counted)
+        by = MemberValue(names.hops(sorts[0].steps)[0].predicate, is_counted)
         if not by.counted and names.has_text(by.predicate):
             raise _NotAWalk
         chains.remove(sorts[0])
-    chain, start, hops = _start(sorted_by or chains, names)
-    chains.remove(chain)
-    return Query(head, start, hops, _filters(asked, chains, patterns, names), by, limit)
+    show = _columns(chains, patterns, names)
+    groups, which = None, list[WalkFilter]()
+    if patterns.group is not None:
+        groups = Groups(names.hops(_taken(chains, patterns.group, patterns).steps), *_bound(patterns, asked.variable))
+    elif patterns.having is not None:
+        hops = names.hops(_taken(chains, patterns.having[0], patterns).steps)
+        which = [WalkFilter(hops, _OPERATORS[patterns.having[1]], str(patterns.having[2]), counted=True)]
+    if patterns.members is not None:
+        start, *also = names.entities(patterns.members)
+        hops = ()
+    else:
+        chain, (start, *also), hops = _start(sorted_by or chains, names)
+        chains.remove(chain)
+    which += _filters(asked, chains, patterns, names)
+    return Query(head, start, hops, tuple(which), by, limit, also=tuple(also), per=groups, show=show)
+
+
+def _columns(chains: list[_Chain], patterns: Patterns, names: _FactNames) -> tuple[MemberValue, ...]:
+    """Return the columns of a table, which are beside what is asked for. Those that a row need not have are no filters."""
+    found = list[MemberValue]()
+    for variable, must_have in patterns.columns.items():
+        first = [edge for edge in patterns.edges if edge.object.variable == variable]
+        (step,) = first[0].steps
+        if step.inverse or step.closure or step.statement:
+            raise _NotAWalk
+        found.append(MemberValue(names.hops([step])[0].predicate))
+        if not must_have:
+            _taken(chains, variable, patterns)
+    return tuple(found)
+
+
+def _groups(patterns: Patterns, names: _FactNames) -> Query:
+    """Return the question for what is asked for as the groups of members of another variable, or of an entity: each is what
+    some member leads to, so filters of members say what is on the way to it."""
+    asked, order = PatternTerm(variable=patterns.asked), patterns.order
+    if (
+        patterns.counts
+        or patterns.total
+        or patterns.members
+        or patterns.columns
+        or (order is not None and not order.counted)
+    ):
+        raise _NotAWalk
+    terms = dict.fromkeys(term for edge in patterns.edges for term in (edge.subject, edge.object) if not term.also)
+    for root in [term for term in terms if term != asked and term.text is None]:
+        with suppress(_NotAWalk, QueryError):
+            chains = _chains(root, patterns)
+            hops = names.hops(_taken(chains, patterns.asked or "", patterns).steps)
+            operator, value = _bound(patterns, root.variable)
+            best: Literal["", "most", "least"] = ""
+            if order is not None:
+                best = "most" if order.descending else "least"
+                if order.variable != root.variable:
+                    raise _NotAWalk
+            per = Groups(hops, operator, value, best, patterns.limit or 1 if order else 0)
+            chain, (start, *also), to_root = _start(chains, names)
+            chains.remove(chain)
+            itself = [] if root.id is None else [WalkFilter((), "is", names.entity(root))]
+            which = (*itself, *_filters(root, chains, patterns, names))
+            return Query("count", start, to_root, which, also=tuple(also), per=per)
+    raise _NotAWalk
+
+
+def _taken(chains: list[_Chain], variable: str, patterns: Patterns) -> _Chain:
+    """Take the chain that ends at a variable, of which no condition holds, out of some chains."""
+    end = PatternTerm(variable=variable)
+    found = [chain for chain in chains if chain.end == end]
+    if len(found) != 1 or any(condition.term == end for condition in patterns.conditions):
+        raise _NotAWalk
+    chains.remove(found[0])
+    return found[0]
+
+
+def _bound(patterns: Patterns, counted: str | None) -> tuple[Operator | None, str]:
+    """Return the bound of groups on how many members each has, of which the variable is `counted`."""
+    if patterns.having is None:
+        return None, ""
+    variable, sign, number = patterns.having
+    if variable != counted:
+        raise _NotAWalk
+    return _OPERATORS[sign], str(number)
 
 
 def _ask(patterns: Patterns, names: _FactNames) -> Query:
     """Return the question about an entity that is part of all chains, or about the objects of one of its predicates."""
-    terms = [term for edge in patterns.edges for term in (edge.subject, edge.object)]
+    parts = (patterns, *patterns.negated)
+    terms = [term for part in parts for edge in part.edges for term in (edge.subject, edge.object)]
     terms += [condition.term for condition in patterns.conditions]
     for root in dict.fromkeys(terms):
         try:
@@ -212,9 +310,9 @@ def _ask(patterns: Patterns, names: _FactNames) -> Query:
             if root.id is not None:
                 return Query("ask", names.entity(root), (), _filters(root, chains, patterns, names))
             if root.variable is not None:
-                chain, start, hops = _start([chain for chain in chains if len(chain.steps) == 1], names)
+                chain, (start, *also), hops = _start([chain for chain in chains if len(chain.steps) == 1], names)
                 chains.remove(chain)
-                return Query("ask", start, hops, _filters(root, chains, patterns, names))
+                return Query("ask", start, hops, _filters(root, chains, patterns, names), also=tuple(also))
         except (_NotAWalk, QueryError):
             continue
     raise _NotAWalk
@@ -244,24 +342,27 @@ def _chains(root: PatternTerm, patterns: Patterns) -> list[_Chain]:
     return found
 
 
-def _start(chains: Sequence[_Chain], names: _FactNames) -> tuple[_Chain, str, tuple[Hop, ...]]:
-    """Choose the chain that the walk goes along, backwards, and return it with the walk's start and hops."""
-    options = list[tuple[tuple[bool, bool, int], _Chain, str, tuple[Hop, ...]]]()
+def _start(chains: Sequence[_Chain], names: _FactNames) -> tuple[_Chain, list[str], tuple[Hop, ...]]:
+    """Choose the chain that the walk goes along, backwards, and return it with the walk's starts and hops: that from one of
+    some entities, if there is one, which no filter compares with."""
+    options = list[tuple[tuple[bool, bool, int], _Chain, list[str], tuple[Hop, ...]]]()
+    chains = [chain for chain in chains if chain.end.also] or chains
     for chain in chains:
         try:
             if chain.end.text is not None:
-                start, last = f"{chain.end.text}{ALIAS}", chain.steps[-1]
-                if last != PropertyStep(PREFIXES["skos"] + "altLabel") or ALIAS_OF not in names.facts.predicates(start):
+                starts, last = [f"{chain.end.text}{ALIAS}"], chain.steps[-1]
+                known = names.facts.predicates(starts[0])
+                if last != PropertyStep(PREFIXES["skos"] + "altLabel") or ALIAS_OF not in known:
                     continue
                 hops = (Hop(ALIAS_OF), *names.hops([step.reversed() for step in reversed(chain.steps[:-1])]))
             else:
-                start, hops = names.entity(chain.end), names.hops([s.reversed() for s in reversed(chain.steps)])
+                starts, hops = names.entities(chain.end), names.hops([s.reversed() for s in reversed(chain.steps)])
         except _NotAWalk:
             continue
         first = hops[0].predicate
         is_class = chain.steps[0].iri in _CLASSES and not chain.steps[0].inverse
-        size = names.facts.counts([start], first)[0] if len(chains) > 1 else 0
-        options.append(((names.facts.is_hub(start, first), is_class, size), chain, start, hops))
+        size = names.facts.counts(starts, first)[0] if len(chains) > 1 else 0
+        options.append(((names.facts.is_hub(starts[0], first), is_class, size), chain, starts, hops))
     if not options:
         raise _NotAWalk
     return min(options, key=lambda option: option[0])[1:]

@@ -31,7 +31,7 @@ from refactx.errors import CorruptIndexError
 from refactx.tree.codes import MAX_TOKEN, Offsets, TokenCodes, offsets_of, ragged
 from refactx.tree.piece import MAX_KEY, NEW_PIECE, SAME_PIECE, TERMINAL, Piece, Unsigned, fact_members, row_key
 from refactx.tree.stored import LONGEST_FACT, StoredTree
-from refactx.tree.tree import Path, Tokens
+from refactx.tree.tree import Path, PathTree, SummedTree, Tokens
 
 EntryMatrix = NDArray[np.uint32]
 
@@ -453,11 +453,25 @@ class _NoRows:
         raise _RowNeeded(keys[0])
 
 
-def read_ahead(tree: StoredTree, prefixes: Iterable[Path]) -> None:
-    """Read the rows for `tree.children` of some prefixes into the cache, with a round trip for 256 rows of a level.
+def read_ahead(tree: PathTree, prefixes: Iterable[Path]) -> None:
+    """Read the rows for `tree.children` of some prefixes into the cache, with a round trip for 256 rows of a level of each
+    segment.
 
     A cache that is too small for them makes no difference to results. Raises as `StoredTree.children` does.
     """
+    if isinstance(tree, SummedTree):
+        prefixes = tree.not_cached(prefixes)
+    for _, stored in _signed(tree):
+        _read_rows(stored, prefixes)
+
+
+def _signed(tree: PathTree) -> Sequence[tuple[int, StoredTree]]:
+    """Return the segments of a tree, each with its sign. A tree in memory has none."""
+    trees = tree.trees if isinstance(tree, SummedTree) else ((1, tree),)
+    return [(sign, one) for sign, one in trees if isinstance(one, StoredTree)]
+
+
+def _read_rows(tree: StoredTree, prefixes: Iterable[Path]) -> None:
     cached_only = copy(tree)  # shares the cache
     cached_only._rows = _NoRows()
     waiting = list(prefixes)
@@ -486,18 +500,17 @@ def joined(facts: Sequence[Path]) -> tuple[Tokens, Offsets]:
     return np.fromiter((token for fact in facts for token in fact), np.int32, int(offsets[-1])), offsets
 
 
-def facts_exist(segments: Sequence[tuple[int, StoredTree]], facts: Sequence[Path]) -> list[bool]:
+def facts_exist(tree: PathTree, facts: Sequence[Path]) -> list[bool]:
     """Return which sequences of token ids are facts, with few round trips. Raises as `StoredTree.children` does."""
     wanted = sorted(set(facts))
-    sums = np.zeros(len(wanted), np.int64)
-    tokens, offsets = joined(wanted)
-    for sign, tree in segments:
-        if len(wanted) > FEW:
-            sums += sign * contained(tree, tokens, offsets)
-        elif wanted:
-            read_ahead(tree, wanted)
-            sums += [sign * tree.children(fact).terminal for fact in wanted]
-    existing = {fact for fact, total in zip(wanted, sums.tolist(), strict=True) if total > 0}
+    if len(wanted) <= FEW:
+        read_ahead(tree, wanted)
+        existing = {fact for fact in wanted if tree.children(fact).terminal}
+    else:
+        sums, (tokens, offsets) = np.zeros(len(wanted), np.int64), joined(wanted)
+        for sign, stored in _signed(tree):
+            sums += sign * contained(stored, tokens, offsets)
+        existing = {fact for fact, total in zip(wanted, sums.tolist(), strict=True) if total > 0}
     return [fact in existing for fact in facts]
 
 

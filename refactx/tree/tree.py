@@ -219,7 +219,7 @@ class SummedTree:
     """
 
     def __init__(self, trees: Sequence[tuple[int, PathTree]], cache_bytes: int = 64 << 20) -> None:
-        self._trees: SignedTrees = tuple(trees)
+        self.trees: SignedTrees = tuple(trees)
         self._cache: ByteCache[_Sum] = ByteCache(cache_bytes)
 
     def children(self, prefix: Sequence[int]) -> Children:
@@ -228,9 +228,21 @@ class SummedTree:
         node = self._cache.get(key)
         return self._add_up(key) if node is None else node.children
 
+    def only_path(self, prefix: tuple[int, ...]) -> Tokens:
+        """Return the tokens that follow a prefix as long as there is no alternative and no end: int32[n].
+
+        It reads no tree: the result is empty if the cache does not hold the sum.
+        """
+        node = self._cache.get(prefix)
+        return NO_TOKENS if node is None else node.path[len(prefix) - node.base :]
+
+    def not_cached(self, prefixes: Iterable[Path]) -> list[Path]:
+        """Return the prefixes whose sums are not in the cache."""
+        return [prefix for prefix in prefixes if self._cache.get(prefix) is None]
+
     def _add_up(self, key: tuple[int, ...]) -> Children:
         """Return the sum at a prefix that is not in the cache, and cache it."""
-        live, depth = self._trees, len(key)
+        live, depth = self.trees, len(key)
         while depth:  # the nearest ancestor in the cache: while decoding it is the parent
             depth -= 1
             above = self._cache.get(key[:depth])
@@ -252,6 +264,7 @@ class SummedTree:
         parts = [(sign, tree, tree.children(key)) for sign, tree in live]
         parts = [part for part in parts if len(part[2].tokens) or part[2].terminal]
         if not parts:
+            self._cache.put(key, _Sum(OFF_TREE, (), NO_TOKENS, len(key)))
             return OFF_TREE
         total = add([(sign, children) for sign, _, children in parts])
         live = tuple((sign, tree) for sign, tree, children in parts if len(children.tokens))

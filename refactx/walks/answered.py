@@ -44,14 +44,20 @@ class AnsweredQuery:
 
         if self.query.head == "ask":
             return write(["yes" if result.truth else "no"])[0]
-        if self.query.per is not None:
-            groups = result.values if not result.cells else [cells[0][0] for cells in result.cells]
-            of_groups = result.sorted_by if not result.cells else result.values
-            return "; ".join(f"{one}: {of}" for one, of in zip(write_each(groups), write_each(of_groups), strict=True))
+        if self.query.per is not None or result.cells:
+            groups = [group for ((group,),) in result.cells] if self.query.per and result.cells else []
+            rows = [[*map(" / ".join, map(write_each, cells))] for cells in result.cells]
+            if self.query.per is not None:  # a group's number, or its first members with what they are sorted by
+                numbers = [[number] for number in result.sorted_by]
+                firsts = zip(write_each(result.values), numbers, strict=True) if groups else ()
+                rows = [[one, *number] for one, number in firsts] or numbers
+            names = write_each(groups or result.values)
+            texts = (", ".join(cell or "-" for cell in row) for row in rows)
+            return at_least + "; ".join(f"{one}: {text}" for one, text in zip(names, texts, strict=True))
         if self.query.head == "count":
             return f"{at_least}{result.count}"
-        names = write(result.values)
-        return at_least + "; ".join(names) if names else ""
+        found = write(result.values)
+        return at_least + "; ".join(found) if found else ""
 
 
 def answer_query(

@@ -65,7 +65,11 @@ def _near(walks: Walks, predicate: str, members: Sequence[str]) -> list[str]:
 def check_hops(walks: Walks, hops: Iterable[Hop], members: Sequence[str], *, must_have: bool) -> None:
     """Raise QueryError, with names that are near, if no member has the predicate of a hop, or none of their statements a
     qualifier; each hop begins at what the one before it leads to. `must_have`: as in `check_predicate`."""
+    before: Hop | None = None
     for hop in hops:
+        if before is not None:
+            members = list(walks.follow(dict.fromkeys(members), before))
+        before = hop
         if hop.closure != "*":
             check_predicate(walks, hop.predicate, list(members), must_have=must_have)
         for one in hop.where:
@@ -73,7 +77,6 @@ def check_hops(walks: Walks, hops: Iterable[Hop], members: Sequence[str], *, mus
                 check_qualifier(walks, hop.predicate, one.values[0], must_have=must_have)
         if hop.its:
             check_qualifier(walks, hop.predicate, hop.its, must_have=must_have)
-        members = list(walks.follow(dict.fromkeys(members), hop))
 
 
 def check_qualifier(walks: Walks, predicate: str, qualifier: str, *, must_have: bool) -> None:

@@ -13,8 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from heapq import merge
-from itertools import groupby, islice
+from itertools import islice
 from typing import TypeVar, get_args
 
 import numpy as np
@@ -26,7 +25,7 @@ from refactx.index.index import Index, completions, token_sequences
 from refactx.linking.linker import Linker
 from refactx.tree.bulk import facts_exist, read_ahead, surviving
 from refactx.tree.stored import StoredTree
-from refactx.tree.tree import Path
+from refactx.tree.tree import Path, PathTree
 from refactx.walks.language import Predicate, ValueKind
 
 Segments = Sequence[tuple[int, StoredTree]]
@@ -42,28 +41,19 @@ _WITHOUT_ID = {
 
 
 def parts_below(
-    segments: Segments, prefix: Path, closing: frozenset[int], *, ends: bool = False
+    tree: PathTree, prefix: Path, closing: frozenset[int], *, ends: bool = False
 ) -> Iterator[tuple[Path, int]]:
     """Yield the ids of each part that continues a prefix, and the number of facts with it, in ascending order. `ends`: only
     those with which a fact ends, which are objects.
 
     Raises as `StoredTree.children` does.
     """
-    streams = [_signed_parts(sign, tree, prefix, closing, ends) for sign, tree in segments]
-    for part, same in groupby(merge(*streams), key=lambda found: found[0]):
-        leaves = sum(signed for _, signed in same)
-        if leaves > 0:
-            yield part, leaves
-
-
-def _signed_parts(
-    sign: int, tree: StoredTree, prefix: Path, closing: frozenset[int], ends: bool
-) -> Iterator[tuple[Path, int]]:
     waiting, skipped = [(prefix, 0)], len(prefix)
     while waiting:
         path, leaves = waiting.pop()
         if len(path) > skipped and path[-1] in closing:
-            yield path[skipped:], sign * (tree.children(path).terminal if ends else leaves)
+            if count := tree.children(path).terminal if ends else leaves:
+                yield path[skipped:], count
             continue
         below = tree.children(path)
         if len(below.tokens) == 1:
@@ -76,15 +66,10 @@ def _signed_parts(
         waiting += [((*path, token), count) for token, count in zip(tokens[::-1], counts[::-1], strict=True)]
 
 
-def count_facts(segments: Segments, prefixes: Sequence[Path]) -> list[int]:
+def count_facts(tree: PathTree, prefixes: Sequence[Path]) -> list[int]:
     """Return how many facts begin with each prefix, with few round trips. Raises as `StoredTree.children` does."""
-    totals = Counter[Path]()
-    distinct = dict.fromkeys(prefixes)
-    for sign, tree in segments:
-        read_ahead(tree, distinct)
-        for prefix in distinct:
-            totals[prefix] += sign * tree.children(prefix).total
-    return [totals[prefix] for prefix in prefixes]
+    read_ahead(tree, dict.fromkeys(prefixes))
+    return [tree.children(prefix).total for prefix in prefixes]
 
 
 def begins_of(segments: Segments, ends: Sequence[Path], lasts: Callable[[], bool]) -> Iterator[tuple[Path, int]]:
@@ -153,7 +138,7 @@ class TreeFacts:
                 return {name: n for name in names if (n := sum(1 for _ in self.objects([subject], name)))}
             return {_last_part(text): count for text, count in found_texts}
         (prefix,) = self._units.encode([subject])
-        found = self._with_segments(lambda segments: list(parts_below(segments, prefix, self._units.closing)))
+        found = self._with_tree(lambda tree: list(parts_below(tree, prefix, self._units.closing)))
         if self._index.has_statements:
             found = [(part, count) for part, _ in found if (count := self._count_objects((*prefix, *part)))]
         present = {self._units.text(part): leaves for part, leaves in found}
@@ -175,7 +160,7 @@ class TreeFacts:
         """Return how many facts each subject has with a predicate."""
         if self._units.are_whole:
             prefixes = self._prefixes(subjects, predicate)
-            present = self._with_segments(lambda segments: count_facts(segments, prefixes))
+            present = self._with_tree(lambda tree: count_facts(tree, prefixes))
             if self._index.has_statements:  # a single fact may be a statement without its plain fact
                 present = [count and self._count_objects(one) for count, one in zip(present, prefixes, strict=True)]
         else:
@@ -203,7 +188,7 @@ class TreeFacts:
             some = subjects[low : low + AT_ONCE]
             prefixes = self._prefixes(some, predicate)
             if len(some) > 1:
-                self._with_segments(partial(count_facts, prefixes=prefixes))  # reads their rows at once
+                self._with_tree(partial(count_facts, prefixes=prefixes))  # reads their rows at once
             for subject, prefix in zip(some, prefixes, strict=True):
                 for part in self._parts(prefix):
                     yield subject, self._units.text(part)
@@ -241,7 +226,7 @@ class TreeFacts:
             sequences = [(*ids[at], *ids[at + 1], *ids[at + 2]) for at in range(0, len(ids), 3)]
         else:
             sequences = self._units.encode_texts([verbalise(*fact) for fact in facts])
-        return self._with_segments(lambda segments: facts_exist(segments, sequences))
+        return self._with_tree(lambda tree: facts_exist(tree, sequences))
 
     def origins(self, subject: str, predicate: str, object_: str) -> list[str]:
         """Return the indexes that have a fact, of several that are read as one; empty for a single one."""
@@ -345,9 +330,7 @@ class TreeFacts:
         """Yield the ids of each object below a prefix. After a compaction, continue with the index as it is then."""
         last: Path = ()
         for part, _ in self._index.stream(
-            lambda snapshot: parts_below(
-                snapshot.signed_trees, prefix, self._units.closing, ends=snapshot.has_statements
-            )
+            lambda snapshot: parts_below(snapshot.tree, prefix, self._units.closing, ends=snapshot.has_statements)
         ):
             if part > last:
                 yield part
@@ -365,7 +348,7 @@ class TreeFacts:
             yield from self._parts_of_facts(path, longer)
 
     def _parts_from(self, prefix: Path) -> list[tuple[Path, str]]:
-        found = self._with_segments(lambda segments: list(parts_below(segments, prefix, self._units.closing)))
+        found = self._with_tree(lambda tree: list(parts_below(tree, prefix, self._units.closing)))
         return [((*prefix, *part), self._units.text(part)) for part, _ in found]
 
     def _texts_of_facts(self, text: str, more: int) -> Iterator[str]:
@@ -380,6 +363,10 @@ class TreeFacts:
 
     def _count_objects(self, prefix: Path) -> int:
         return sum(1 for _ in self._parts(prefix))
+
+    def _with_tree(self, read: Callable[[PathTree], Value]) -> Value:
+        """Call `read` with the tree of the index; after a compaction, again with that of then."""
+        return self._index.read(lambda snapshot: read(snapshot.tree))
 
     def _with_segments(self, read: Callable[[Segments], Value]) -> Value:
         """Call `read` with the segments of the index; after a compaction, again with those of then."""

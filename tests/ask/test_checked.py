@@ -14,7 +14,7 @@ from refactx.ask.checked import CORRECTIONS, NOT_FOUND, CheckedAsker
 from refactx.ask.prompt import Prompt
 
 FACTS = ["<Alaska> <capital> <Juneau>", "<Alaska> <mayor> <Bo>", "<Bo> <likes> <tea>", "<Bo> <likes> <milk>"]
-ROLE = ServerRole(name="the model", option="--model-url", key="REFACTX_TEST_KEY", extra="served")
+ROLE = ServerRole(name="the model", option="--model-url", key="REFACTX_TEST_KEY", extra="client")
 RIGHT = "Fact: <Alaska> <capital> <Juneau> .\nAnswer: Juneau"
 WRONG = "Fact: <Alaska> <capital> <Nome> .\nAnswer: Nome"
 

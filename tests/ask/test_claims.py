@@ -56,6 +56,21 @@ def score_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentences, "run_jobs", lambda _, jobs: [result_of(job.steps) for job in jobs])
 
 
+def test_a_sentence_whose_names_are_likelier_exchanged_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-in for a model finds sentences with `of France` likelier."""
+
+    def score(*, question: Sequence[int], lead: int) -> FakeScore:
+        sentence = WORLD.tokenizer.decode(list(question[lead:]))
+        of_line, gain = overlap(sentence), 10 * ("of France" in sentence)
+        return FakeScore(WORLD.tokenizer, lambda line: 4 * of_line(line) + gain)
+
+    monkeypatch.setattr(claims, "QuestionScore", score)
+    monkeypatch.setattr(sentences, "run_jobs", lambda _, jobs: [result_of(job.steps) for job in jobs])
+    fact = "<France> <capital> <Paris>"
+    assert said(checked("Paris is the capital of France.").claims) == [("holds", fact)]
+    assert said(checked("France is the capital of Paris.").claims) == [("differs", fact)]
+
+
 def channel_of(sentence: str, earlier: Sequence[str]) -> Channel:
     known = words()
     sources = QuerySources(facts=WORLD.facts, words=known.of_question(sentence), tokens=WORLD.folded, end=END)
@@ -331,7 +346,7 @@ def test_a_text_gets_footnotes_with_links() -> None:
 
 
 def test_an_index_in_postgresql_is_needed() -> None:
-    with pytest.raises(InputError, match="no index to check the text against"):
+    with pytest.raises(InputError, match="there is no index for the sentences of the text: give one"):
         tiny_asker(facts=None).check("Ann is b.")
     with pytest.raises(InputError, match="with an index in PostgreSQL, and a prompt"):
         tiny_asker().check("Ann is b.")

@@ -11,9 +11,12 @@ import pytest
 from click.testing import CliRunner
 from support.command import complains, run_refactx
 
+import refactx
 from refactx.cli.main import cli
 from refactx.errors import DatabaseError, InputError, without_password
+from refactx.index.file import FILE_VERSION
 from refactx.index.open import open_index
+from refactx.tree.codes import FORMAT_VERSION
 
 FACTS = """\
 <Ann Lee> <date of birth> <1970-01-02> .
@@ -33,7 +36,8 @@ def facts_file(tmp_path: Path) -> Path:
 
 
 def test_version() -> None:
-    assert run_refactx("--version").stdout.startswith("refactx, version 0.")
+    formats = f"(index format {FORMAT_VERSION}, file format {FILE_VERSION})"
+    assert run_refactx("--version").stdout == f"refactx, version {refactx.__version__} {formats}\n"
 
 
 @pytest.mark.long

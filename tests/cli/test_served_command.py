@@ -81,7 +81,7 @@ def test_a_server_that_only_chats_is_found_without_the_end_of_its_url(db: str) -
 
 
 def test_on_a_terminal_a_checked_text_is_shown_when_it_is_whole(db: str) -> None:
-    role, shown = ServerRole(name="the model", option="--model-url", key="NO_KEY", extra="served"), io.StringIO()
+    role, shown = ServerRole(name="the model", option="--model-url", key="NO_KEY", extra="client"), io.StringIO()
     with chat_stub() as server, refactx.open_index(db=db) as index:
         server.reply = lambda _: "Fact: <Ann> <p> <b> .\nFact: <Ann> <p> <x> .\nAnswer: b"
         asker = CheckedAsker(ChatServer("tiny", server.url, role), index, Prompt(system="Be true."))

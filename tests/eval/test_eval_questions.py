@@ -159,7 +159,7 @@ def test_yes_and_no_as_results_of_queries(tmp_path: Path, form: str) -> None:
         ('{"id": "1", "question": "Q?", "answers": [["a"]]}', r"record 1 .* expected a text, found \['a'\]"),
         (
             '{"questions": [{"id": 1, "question": [{"language": "de", "string": "Wer?"}]}]}',
-            "no English question, only de",
+            "no question in 'en': its questions are in de: give one with --language",
         ),
         ('{"id": "1", "question": "Q?", "answers": []}', "no gold answer"),
         ('[{"_id": "1", "type": "comparison", "question": "Q?", "context": []}]', "no gold answer"),

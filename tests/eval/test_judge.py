@@ -114,7 +114,7 @@ def test_an_invalid_judges_prompt_is_reported(tmp_path: Path) -> None:
     for content in ("system = 1", "system = 'a'\nuser = '$who'\nright = 'R'\nwrong = 'W'", "[", "system = 'a'"):
         (tmp_path / "p.toml").write_text(content)
         with pytest.raises(InputError, match="not a judge's prompt"):
-            load_judge_prompt(tmp_path / "p.toml")
+            load_judge_prompt(str(tmp_path / "p.toml"))
 
 
 def test_a_judges_url_without_a_model_is_reported(tmp_path: Path) -> None:

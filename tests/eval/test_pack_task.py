@@ -78,6 +78,9 @@ def test_cases_have_a_gold_query_and_a_language(pack: Pack) -> None:
     assert [case.without for case in cases_of(pack, "examples", limit=1)] == [(cases_of(pack, "examples")[0].key,)]
     with pytest.raises(InputError, match=r"of category odd \(there are complex, simple\)"):
         cases_of(pack, category="odd")
+    assert [case.key for case in cases_of(pack, pattern="AGE")] == ["a"]
+    with pytest.raises(InputError, match=r"with the pattern SIZE \(there are AGE, COUNT\)"):
+        cases_of(pack, pattern="SIZE")
 
 
 def task_of(pack: Pack, folder: Path, translator: Callable[[Mode], Translator], **options: Any) -> PackTask:
@@ -106,6 +109,8 @@ def test_each_way_is_scored_and_the_first_attempt_of_repair_is_that_of_retrieval
     assert modes["repair"]["by_category"]["simple"]["f1"]["value"] == 1.0
     assert modes["repair"]["overall"]["components"]["of"] == 1
     assert modes["repair"]["by_pattern"]["COUNT"]["patterns"]["value"] == 1.0
+    assert modes["repair"]["by_pattern"]["COUNT"]["detected"]["value"] == 1.0
+    assert modes["repair"]["by_pattern"]["AGE"]["detected"]["value"] == 0.0, "which dogs? has no word of it"
     assert models["retrieval"].conversations == []
     assert any("0.50" in line for line in lines(PackTask.layout(report)))
     assert "| F1 of rows | 0.00 (0.00 to 0.00) |" in (tmp_path / "run" / "report.md").read_text()

@@ -1,6 +1,7 @@
 """Two indexes read as one have what one ingest of both has: the tree, names, links, hubs and walks."""
 
 import random
+from copy import copy
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -158,7 +159,7 @@ def test_what_cannot_be_read_as_one_is_said(db_url: str, tmp_path: Path) -> None
             open_index(names, db_url)
     with pytest.raises(IndexNotFoundError, match="there is no index 'wrong'"):
         open_index("left,wrong", db_url)
-    other = tiny_fact_tokenizer()
+    other = copy(tiny_fact_tokenizer())  # which is shared
     other.fingerprint_of_facts = "another"
     with open_index("left", db_url) as left, open_index("left", db_url) as again:
         again.fingerprint, again.tokenizer = "another", other

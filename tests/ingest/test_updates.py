@@ -180,6 +180,17 @@ def test_facts_without_ids_are_updated_and_forgotten_by_their_subjects(tiny: Pat
     assert {row[:3] for row in rows("plain")} == {("Di", "likes", "Bo"), ("Bo", "likes", "tea")}
 
 
+def test_inverse_facts_of_given_names_go_with_their_claims(tiny: Path) -> None:
+    triples, given = [("Ann", "likes", "Soup"), ("Bo", "likes", "Soup")], {"likes": "liked by"}
+    options: Any = {"tokenizer": str(tiny), "inverse": True, "inverse_names": given, "replace": True}
+    refactx.build_index("given", triples, **options)
+    refactx.update("given", [("Bo", "likes", "Tea")])
+    kept = {("Ann", "likes", "Soup"), ("Soup", "liked by", "Ann")}
+    assert {row[:3] for row in rows("given")} == kept | {("Bo", "likes", "Tea"), ("Tea", "liked by", "Bo")}
+    refactx.forget("given", subject="Bo")
+    assert {row[:3] for row in rows("given")} == kept
+
+
 @pytest.mark.parametrize("inverse", [True, False])
 def test_a_row_stays_a_row_until_its_last_cell_is_forgotten(tiny: Path, tmp_path: Path, inverse: bool) -> None:
     source = tmp_path / "staff.csv"

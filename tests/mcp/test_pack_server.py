@@ -38,8 +38,9 @@ def tools(engine: SparqlEngine | None = None, translator: Translator | None = No
 
 
 def test_there_are_the_tools_that_can_be_used() -> None:
-    assert tools() == ["validate"]
-    assert tools(kennel_engine()) == ["validate", "run_sparql", "describe"]
+    alone = ["validate", "search", "retrieve", "patterns", "examples"]
+    assert tools() == alone
+    assert tools(kennel_engine()) == [*alone, "run_sparql", "describe"]
     assert tools(kennel_engine(), Translator(KENNEL, Scripted([DOGS])))[-1] == "translate"
 
 
@@ -49,6 +50,28 @@ def test_queries_are_checked_without_an_endpoint() -> None:
     assert not found["valid"]
     assert found["problems"][0]["level"] == "L2"
     assert "ex:Wolf" in found["problems"][0]["text"]
+
+
+def test_the_schema_is_searched_by_meaning() -> None:
+    found = call("search", words="proprietor", limit=3)["result"]
+    assert found[0]["name"] == "ex:owner"
+    assert found[0]["kind"] == "property"
+    assert [one["score"] for one in found] == sorted((one["score"] for one in found), reverse=True)
+    assert [one["name"] for one in call("search", words="dog", limit=1)["result"]] == ["ex:Dog"]
+
+
+def test_examples_are_retrieved_by_question_and_by_pattern() -> None:
+    found = call("retrieve", question="How many dogs are there?", limit=2)["result"]
+    assert [one["id"] for one in found] == ["3", "1"]
+    assert "COUNT(?cat)" in found[0]["sparql"]
+    assert [one["id"] for one in call("examples", pattern="AGE")["result"]] == ["2"]
+    assert "give one of COUNT, AGE, OWNER" in call("examples", pattern="SIZE")
+
+
+def test_patterns_are_those_of_a_question_or_all() -> None:
+    found = call("patterns", question="How old is Rex?")["result"]
+    assert [(one["name"], one["score"]) for one in found] == [("AGE", 1.0)]
+    assert [one["name"] for one in call("patterns")["result"]] == ["COUNT", "AGE", "OWNER"]
 
 
 def test_queries_are_run_with_a_limit() -> None:

@@ -20,7 +20,7 @@ NAMES = {"Q1": "Alaska", "Q2": "Juneau", "Q3": "Bo", "P36": "capital", "P6": "ma
 LINES: list[Line] = [*(("label", number, name, "en") for number, name in NAMES.items())]
 LINES += [("claim", "Q1", "P36", "Q2"), ("claim", "Q2", "P6", "Q3")]
 FACTS = {"<Alaska> <capital> <Juneau> .": "Q1#P36", "<Juneau> <mayor> <Bo> .": "Q2#P6"}
-ROLE = ServerRole(name="the model", option="--model-url", key="REFACTX_TEST_KEY", extra="served")
+ROLE = ServerRole(name="the model", option="--model-url", key="REFACTX_TEST_KEY", extra="client")
 RIGHT = "I looked it up.\nFact: <Alaska> <capital> <Juneau> .\nAnswer: Juneau"
 ASKED: dict[str, Any] = {"model": "tiny", "messages": said("capital of Alaska?")}
 

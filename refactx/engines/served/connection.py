@@ -71,7 +71,7 @@ class Connection:
 
     def __init__(self, url: str, key: str | None = None, *, seconds: float = SECONDS, wait: float = FIRST_WAIT) -> None:
         for module in ("httpx2", "tenacity"):
-            require(module, "served")
+            require(module, "client")
         import httpx2
 
         try:

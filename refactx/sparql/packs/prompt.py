@@ -40,10 +40,12 @@ if TYPE_CHECKING:
     from refactx.sparql.packs.retrieval import Retrieved
     from refactx.sparql.packs.translation import Attempt
 
-WriterName = Literal["from-walk", "harvest", "constrained", "placeholders", "ids", "rag"]
+WriterName = Literal["from-walk", "harvest", "constrained", "placeholders", "rag-placeholders", "ids", "rag"]
 WRITERS: tuple[WriterName, ...] = get_args(WriterName)
 STEERED: tuple[WriterName, ...] = ("from-walk", "harvest", "constrained")
 """The writers that choose among a model's continuations, which no server offers."""
+AS_PGMR: tuple[WriterName, ...] = ("placeholders", "rag-placeholders", "harvest")
+"""The writers whose model writes PGMR text."""
 _OLD_WRITERS: dict[str, WriterName] = {"strict": "from-walk", "direct": "ids"}
 Form = Literal["ids", "rag", "placeholders", "harvest", "constrained"]
 """The texts of a writer whose model writes them."""
@@ -129,11 +131,12 @@ class SparqlExample:
 @dataclass(frozen=True, slots=True)
 class SparqlPrompt:
     """The texts of each writer, and the examples that all of them show. `function`: words of questions, in lower case,
-    that name nothing by themselves."""
+    that name nothing by themselves; `shots`: returns the examples of a question, which stand in the place of the others."""
 
     texts: Mapping[Form, WriterTexts]
     examples: tuple[SparqlExample, ...]
     function: frozenset[str] = frozenset()
+    shots: Callable[[str], Sequence[SparqlExample]] | None = None
 
     def messages(self, form: Form, question: str, given: Sequence[MemoryEntry] = ()) -> list[Message]:
         """Return the conversation up to a question. `given`: entities and properties that are given to the model.
@@ -146,7 +149,8 @@ class SparqlPrompt:
         if not clean_part(question):
             raise InputError("the question is empty: ask something, in quotes")
         turns = [("system", self.texts[form].system.strip())]
-        for example in self.examples[: self.texts[form].examples]:
+        own = self.examples[: self.texts[form].examples] if self.shots is None else self.shots(question)
+        for example in own:
             # The names of the example and the others are mixed, by label: where they stand says nothing.
             given_there = sorted((*example.names, *example.others), key=lambda one: (one.kind, one.label))
             turns.append(("user", self._user(form, example.question, given_there)))

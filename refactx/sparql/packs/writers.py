@@ -6,6 +6,7 @@
 | `harvest` | PGMR text, given the names of facts that it wrote before | these facts |
 | `constrained` | SPARQL with names of the index, and nothing else | the index |
 | `placeholders` | PGMR text | the memory of the index, or the query is refused |
+| `rag-placeholders` | PGMR text, given the 10 nearest names | the same |
 | `rag` | SPARQL with ids, given the 10 nearest names | the model |
 | `ids` | SPARQL with ids | the model |
 
@@ -170,16 +171,21 @@ def ids_within(sparql: str) -> set[str]:
 
 
 class PlaceholderWriter:
-    """PGMR text of any model, whose names a resolver finds."""
+    """PGMR text of any model, whose names a resolver finds. `retrieve`: as of `IdsWriter`; the prompt is then that of
+    `harvest`, and names that were not given are resolved too (`rag-placeholders`)."""
 
-    def __init__(self, model: TextModel, prompt: SparqlPrompt, resolver: MemoryResolver) -> None:
-        self._model, self._prompt, self._resolver = model, prompt, resolver
+    def __init__(
+        self, model: TextModel, prompt: SparqlPrompt, resolver: MemoryResolver, retrieve: Retrieve | None = None
+    ) -> None:
+        self._model, self._prompt, self._resolver, self._retrieve = model, prompt, resolver, retrieve
 
     def write(self, task: WritingTask) -> Attempt:
         """Return the query of the text, with the ids that its names were resolved to."""
-        messages = self._prompt.messages("placeholders", task.question)
+        given = () if self._retrieve is None else tuple(self._retrieve(task.question, NEAREST))
+        messages = self._prompt.messages("harvest" if given else "placeholders", task.question, given)
         text = task.meter.generate(self._model, messages, MAX_NEW_TOKENS)
-        return resolved(Attempt(writer="placeholders", text=text), self._resolver)
+        name: WriterName = "placeholders" if self._retrieve is None else "rag-placeholders"
+        return resolved(Attempt(writer=name, text=text, given=given), self._resolver)
 
 
 class HarvestWriter:
@@ -467,9 +473,11 @@ def make_writer(
     if name == "harvest":
         return HarvestWriter(_needed(name, "ask", ask), model, prompt, IndexNames(index), feasible)
     memory = open_memory(index) if memory is None else memory
+    retrieve = None if name == "placeholders" else retriever_of(memory, feasible, prompt.function)
     if name == "rag":
-        return IdsWriter(model, prompt, index.names_of, retriever_of(memory, feasible, prompt.function))
-    return PlaceholderWriter(model, prompt, MemoryResolver(memory, tau=tau, feasible=feasible, must_match=True))
+        return IdsWriter(model, prompt, index.names_of, retrieve)
+    resolver = MemoryResolver(memory, tau=tau, feasible=feasible, must_match=True)
+    return PlaceholderWriter(model, prompt, resolver, retrieve)
 
 
 def _needed(name: WriterName, key: str, value: _Value | None) -> _Value:

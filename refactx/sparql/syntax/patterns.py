@@ -2,21 +2,31 @@
 
 The triples about a statement node of Wikidata are one step: `?x p:P39 ?s . ?s ps:P39 ?y ; pq:P580 ?t` is a step by P39 from
 `?x` to `?y`, by statements of which a condition on `?t` holds. Queries with UNION, OPTIONAL, subqueries, VALUES, arithmetic
-or variable predicates have no patterns, and of BIND only the choice of one of two entities has.
+or variable predicates have no patterns, but for alternatives of one entity; of BIND only the choice of one of two
+entities has.
 """
 
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import Literal
 
 from refactx.iris import DIRECT, ENTITY, NAMESPACES, PREFIXES, XSD, id_of_entity, split_uri
 from refactx.sparql.syntax import tree
 from refactx.sparql.syntax.parser import read_sparql
+from refactx.sparql.syntax.pattern_values import (
+    Edge,
+    Patterns,
+    PatternTerm,
+    PropertyStep,
+    SortKey,
+    StatementStep,
+    TermComparison,
+)
 from refactx.sparql.syntax.tree import Call, Expression, Path
 from refactx.walks.language import Closure
 from refactx.walks.sparql_values import DATES, NUMBERS, date_text, lexical_day, number_text
-from refactx.walks.values import Day
 
 _LABEL = PREFIXES["rdfs"] + "label"
 _SWAPPED = {"=": "=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -32,150 +42,6 @@ _OF_STATEMENTS = NAMESPACES - {ENTITY, DIRECT}
 
 class _OtherPart(Exception):  # noqa: N818  # the reason for None
     """A part of SPARQL that patterns do not have."""
-
-
-@dataclass(frozen=True, slots=True)
-class PatternTerm:
-    """A variable, an entity by its id, or a literal by its text: one of these."""
-
-    variable: str | None = None
-    id: str | None = None
-    text: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StatementStep:
-    """What a step says of the statements by which it is made. `where`: qualifiers, each with the comparisons of its value;
-    `now`: they have no end; `being`: the value that they have, where the step leads to the qualifier `its` instead;
-    `sorts`: the qualifier that a query sorts by."""
-
-    where: tuple[tuple[str, tuple["TermComparison", ...]], ...] = ()
-    now: bool = False
-    being: PatternTerm | None = None
-    its: str | None = None
-    sorts: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PropertyStep:
-    """A step along a property, or against it (`inverse`). `others`: properties that may be read the other way too;
-    `statement`: if it is made by statements."""
-
-    iri: str
-    inverse: bool = False
-    closure: Closure = ""
-    others: tuple[str, ...] = ()
-    statement: StatementStep | None = None
-
-    def reversed(self) -> "PropertyStep":
-        return replace(self, inverse=not self.inverse)
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A triple: steps from a subject to an object. `position`: of the pattern in the query."""
-
-    subject: PatternTerm
-    steps: tuple[PropertyStep, ...]
-    object: PatternTerm
-    position: int
-
-    @property
-    def may_be_empty(self) -> bool:
-        """Whether it leads from values to themselves, too."""
-        return not (self.subject.id or self.object.id) and all(step.closure == "*" for step in self.steps)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TermComparison:
-    """A comparison of a term. `sign`: `=`, `<`, `>`, `is`, `is not`, `starts with` or `contains`; for days also `<=`, `>=`.
-
-    `is_text`: whether text is compared, or a label; `than`: the variable that it is compared with, to
-    which `other` leads from an entity.
-    """
-
-    term: PatternTerm
-    sign: str
-    position: int
-    value: str = ""
-    id: str | None = None
-    day: Day | None = None
-    is_text: bool = False
-    than: str | None = None
-    other: Edge | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SortKey:
-    """What is sorted by: a variable, or how many values it has; `distinct`: each of them counts once."""
-
-    variable: str
-    descending: bool
-    counted: bool
-    distinct: bool
-
-
-@dataclass(slots=True)
-class Patterns:
-    """A query. `asked`: the variable that is asked for; `counts`: its number of values is asked for; `distinct`: each
-    of them counts, or is a row, once; `has_labels`: labels are asked for; `iris`: variables that
-    are said to be IRIs, each with the variable that it may be equal to instead, if any; `negated`: patterns that do not hold
-    (their edges and conditions alone); `either`: two entities, of which the one with more (True) or less by a property is
-    asked for."""
-
-    ask: bool = False
-    asked: str | None = None
-    counts: bool = False
-    distinct: bool = False
-    has_labels: bool = False
-    iris: list[tuple[str, str | None]] = field(default_factory=list)
-    order: SortKey | None = None
-    limit: int | None = None
-    edges: list[Edge] = field(default_factory=list)
-    conditions: list[TermComparison] = field(default_factory=list)
-    negated: list["Patterns"] = field(default_factory=list)
-    either: tuple[PatternTerm, PatternTerm, str, bool] | None = None
-
-    @property
-    def says_no_more_of_iris(self) -> bool:
-        """Whether variables that are said to be IRIs are so by a walk: they have a second fact, and values have none.
-
-        Over a path of no steps a value leads to itself, so there it may be equal to the end.
-        """
-        for name, same in self.iris:
-            edges = [edge for edge in self.edges if name in (edge.subject.variable, edge.object.variable)]
-            facts = [edge for edge in edges if not edge.may_be_empty]
-            ends = {term.variable for edge in edges if edge.may_be_empty for term in (edge.subject, edge.object)}
-            if len(edges) < 2 or (not facts if same is None else same not in ends):
-                return False
-        return True
-
-    @property
-    def has_rows_of_members(self) -> bool:
-        """Whether its rows are those of a walk: a member each, all that there are, compared as facts compare.
-
-        Not so if there is a limit without an order, if values that are not distinct are counted or limited, although a
-        member may have several rows, or if text is compared, which walks do without the case of letters.
-        """
-        order, is_list = self.order, not (self.ask or self.counts)
-        if any(condition.is_text for condition in self.conditions) or (is_list and self.limit and order is None):
-            return False
-        steps = [step for edge in self.edges for step in edge.steps]
-        if self.either or any(one.than for one in self.conditions) or not all(map(_is_exact, steps)):
-            return False
-        if order is not None and order.counted and not order.distinct:
-            return self.has_one_row_each(order.variable)
-        needs_one_each = self.counts or (order is not None and not order.counted and (self.limit or 1) > 1)
-        return not needs_one_each or self.distinct or self.has_one_row_each()
-
-    def has_one_row_each(self, besides: str | None = None) -> bool:
-        """Return whether each value of the variable has one row: no other has values, and no path leads there twice."""
-        ends = [term.variable for edge in self.edges for term in (edge.subject, edge.object) if term.variable]
-        if self.has_labels or set(ends) - {self.asked, besides} or ends.count(besides or "") > 1:
-            return False
-        return all(
-            len(e.steps) == 1 and e.steps[0] == PropertyStep(e.steps[0].iri, e.steps[0].inverse) for e in self.edges
-        )
 
 
 def read_patterns(text: str) -> Patterns | None:
@@ -199,9 +65,13 @@ class _PatternReader:
         """`within`: the patterns are those of a group that does not hold."""
         self.patterns = Patterns(ask=query.form == "ASK")
         self._labels: dict[str, PatternTerm] = {}  # variables of labels, and whose they are
-        if query.form not in ("ASK", "SELECT") or query.datasets or query.having or query.values or query.where is None:
+        self._among: dict[str, PatternTerm] = {}  # variables that are one of some entities
+        if query.form not in ("ASK", "SELECT") or query.datasets or query.values or query.where is None:
             raise _OtherPart
         self._group(query.where)
+        if query.form == "SELECT" and not query.selected and any(not name.startswith("_:") for name in self._among):
+            raise _OtherPart
+        self._put_alternatives(_variables_in(query.selected))
         if within:
             return
         if self.patterns.either is None:
@@ -222,14 +92,26 @@ class _PatternReader:
             raise _OtherPart
 
     def _group(self, group: tree.Group) -> None:
-        elements = list(enumerate(group.elements))
+        unbound = {name for element in group.elements if (name := _unbound(element))}
+        elements = [(number, one) for number, one in enumerate(group.elements) if not _unbound(one)]
         for number, element in elements:
             if isinstance(element, tree.Block):
                 self._triples(element.triples, number)
+            elif isinstance(element, tree.Values) and len(element.variables) == 1:
+                self._one_of(element.variables[0].value, [term for row in element.rows for term in row])
+            elif isinstance(element, tree.Nested) and element.kind == "union":
+                self._union(element.groups, number)
+            elif isinstance(element, tree.Nested) and element.kind == "optional" and unbound:
+                unbound -= _variables_in(element)
+                self._not(element.groups[0])
+            elif isinstance(element, tree.Nested) and element.kind == "optional":
+                self._optional(element.groups[0], number)
             elif isinstance(element, tree.Nested) and element.kind == "minus":
                 self._not(element.groups[0])
             elif not isinstance(element, (tree.Filter, tree.Bind)):
                 raise _OtherPart
+        if unbound:
+            raise _OtherPart
         for number, element in elements:
             if isinstance(element, tree.Filter):
                 for expression in _conjunction(_bare(element.expression)):
@@ -240,6 +122,64 @@ class _PatternReader:
     def _not(self, group: tree.Group) -> None:
         """Read patterns that do not hold."""
         self.patterns.negated.append(_PatternReader(tree.QueryTree("ASK", group), within=True).patterns)
+
+    def _optional(self, group: tree.Group, number: int) -> None:
+        """Read one triple that a row may have."""
+        triples = list(tree.triples_of(group))
+        if len(triples) != 1 or len(group.elements) != 1 or triples[0].object.kind != "variable":
+            raise _OtherPart
+        self._triples(triples, number)
+        if triples[0].object.value not in self._labels:
+            self.patterns.columns[triples[0].object.value] = False
+
+    def _one_of(self, variable: str, terms: Sequence[Expression | None]) -> None:
+        """Read that a variable is one of some entities."""
+        ids = [_term_of(term).id for term in terms if term is not None]
+        if variable in self._among or len(ids) < len(terms) or None in ids or not ids:
+            raise _OtherPart
+        first, *others = dict.fromkeys(filter(None, ids))
+        self._among[variable] = PatternTerm(id=first, also=tuple(others))
+
+    def _union(self, groups: Sequence[tree.Group], number: int) -> None:
+        """Read alternatives that differ by one entity, as such a triple; or by what a path of any number of steps includes."""
+        if not all(isinstance(one, tree.Block) for group in groups for one in group.elements):
+            raise _OtherPart
+        blocks = [list(tree.triples_of(group)) for group in groups]
+        shortest, longest = min(blocks, key=len), max(blocks, key=len)
+        if len(blocks) == 2 and len(longest) == len(shortest) + 1:
+            last = longest[-1]
+            bare = [replace(one, object=last.object) if one.object == last.subject else one for one in longest[:-1]]
+            is_any = isinstance(last.path, Path) and last.path.sign == "*"
+            if not is_any or list(map(_without_span, bare)) != list(map(_without_span, shortest)):
+                raise _OtherPart
+            return self._triples(longest, number)
+        parts = [[part for one in some for part in (one.subject, one.path, one.object)] for some in blocks]
+        different = [some for some in zip(*parts, strict=False) if any(one != some[0] for one in some)]
+        if len(set(map(len, parts))) > 1 or len(different) != 1 or not all(_is(one, "iri") for one in different[0]):
+            raise _OtherPart
+        variable = f"_:{number}"
+        self._one_of(variable, different[0])
+        place, fresh = parts[0].index(different[0][0]), tree.Term("variable", variable)
+        if place % 3 == 1:
+            raise _OtherPart
+        one = replace(blocks[0][place // 3], **{"subject" if place % 3 == 0 else "object": fresh})
+        return self._triples([*blocks[0][: place // 3], one, *blocks[0][place // 3 + 1 :]], number)
+
+    def _put_alternatives(self, selected: set[str]) -> None:
+        """Put entities in the place of the variables that are one of them: of one that is asked for, beside the patterns."""
+        edges = self.patterns.edges
+        for variable, term in self._among.items():
+            uses = [edge for edge in edges if variable in (edge.subject.variable, edge.object.variable)]
+            if variable in selected:
+                if self.patterns.members is not None:
+                    raise _OtherPart
+                self.patterns.members = term
+            elif len(uses) != 1 or any(one.term.variable == variable for one in self.patterns.conditions):
+                raise _OtherPart
+            else:
+                edge = uses[0]
+                is_subject = edge.subject.variable == variable
+                edges[edges.index(edge)] = replace(edge, subject=term) if is_subject else replace(edge, object=term)
 
     def _compare_with_others(self, shown: set[str]) -> None:
         """Take the triple that leads from an entity to what a condition compares with into the condition."""
@@ -296,8 +236,17 @@ class _PatternReader:
         if expression.name == "NOT EXISTS" and expression.group is not None:
             self._not(expression.group)
             return
+        if expression.name == "EXISTS" and expression.group is not None:
+            self._group(expression.group)
+            return
         name, arguments = expression.name, [_bare(part) for part in expression.arguments]
-        if name in _SWAPPED:
+        if name == "IN" or (name == "||" and all(_is_choice(one) for one in arguments)):
+            whole = [expression] if name == "IN" else [one for one in arguments if isinstance(one, Call)]
+            variables = {_variable(_bare(one.arguments[0])) for one in whole}
+            if len(variables) != 1 or "" in variables:
+                raise _OtherPart
+            self._one_of(variables.pop(), [_bare(one) for call in whole for one in call.arguments[1:]])
+        elif name in _SWAPPED:
             left, right, sign = *arguments, name
             if _is(left, "literal") or (_is(left, "iri") and not _is(right, "iri")):
                 left, right, sign = right, left, _SWAPPED[sign]
@@ -382,29 +331,52 @@ class _PatternReader:
         shown = plain = [_variable(one.expression) for one in query.selected if one.variable is None]
         order = self._order(query, names)
         grouped = [_variable(one.expression) if one.variable is None else "" for one in query.group_by]
+        self.patterns.having = _having(query.having)
         if order is not None and order.counted:
             names = {name: node for name, node in names.items() if _counted(node) is None}
-        elif grouped:
-            raise _OtherPart
         counts = [_counted(node) for node in names.values()]
-        if counts:
+        if len(names) == 1 and (total := _total(*names.values())) is not None:
+            of = [edge for edge in self.patterns.edges if edge.object.variable == total[1]]
+            if len(of) != 1 or of[0].subject.variable is None or order or (set(plain) != set(grouped)):
+                raise _OtherPart
+            self.patterns.total, shown = total, [of[0].subject.variable]
+            self.patterns.group = grouped[0] if grouped else None
+        elif counts:
             self.patterns.counts = True
             self.patterns.distinct = any(_is_distinct(node) for node in names.values())
             shown = variables if counts == ["*"] else [name for name in counts if name is not None]
-            if len(counts) > 1 or len(shown) != 1 or plain or order:
+            if len(counts) > 1 or len(shown) != 1 or set(plain) != set(grouped) or order:
                 raise _OtherPart
+            self.patterns.group = grouped[0] if grouped else None
+        elif grouped and not (self.patterns.having or (order is not None and order.counted)):
+            raise _OtherPart
         elif not query.selected:
             shown = [name for name in variables if order is None or name != order.variable]
             self.patterns.distinct = False if order else query.modifier == "DISTINCT"
         else:
             self.patterns.distinct = query.modifier == "DISTINCT" and len(shown) == 1
         asked = [name for name in shown if name in variables]
+        if not (self.patterns.counts or self.patterns.total or grouped):
+            asked = self._without_columns(asked)
+        if set(self.patterns.columns) - set(shown):
+            raise _OtherPart
         labelled = {name for name, term in self._labels.items() if term.variable in asked}
         if len(asked) != 1 or any(name in self._labels and name not in labelled for name in shown):
             raise _OtherPart
-        if grouped and grouped != asked:
+        if len(grouped) > 1 or (grouped and grouped != asked and self.patterns.group is None):
             raise _OtherPart
         self.patterns.asked, self.patterns.order, self.patterns.has_labels = asked[0], order, bool(self._labels)
+
+    def _without_columns(self, shown: list[str]) -> list[str]:
+        """Return the variable whose facts have all others that are shown, and take these as columns; else all."""
+        for asked in shown:
+            subject = PatternTerm(variable=asked)
+            ends = [e.object.variable for e in self.patterns.edges if e.subject == subject and len(e.steps) == 1]
+            others = [name for name in shown if name != asked]
+            if others and all(ends.count(name) == 1 for name in others):
+                self.patterns.columns = {name: self.patterns.columns.get(name, True) for name in others}
+                return [asked]
+        return shown
 
     def _order(self, query: tree.QueryTree, names: dict[str, Expression]) -> SortKey | None:
         if query.offset is not None and _integer_of(query.offset) != 0:
@@ -524,16 +496,6 @@ def _uri(step: PropertyStep) -> tuple[str, str]:
     return split_uri(step.iri)
 
 
-def _is_exact(step: PropertyStep) -> bool:
-    """Return whether a walk makes a step as SPARQL does: times of qualifiers are compared with years alone."""
-    said = step.statement
-    if said is None:
-        return True
-    days = [one.day for _, some in said.where for one in some if one.day is not None]
-    is_plain = said == StatementStep()  # it has the best rank alone
-    return not (is_plain or said.now) and said.sorts is None and all(day[1:] == (1, 1) for day in days)
-
-
 def _one_step_each(steps: Sequence[PropertyStep]) -> tuple[PropertyStep, ...]:
     """Return steps with one in place of those over a statement (`p:P39/ps:P39`, `p:P39/pq:P580`) or the node of a value."""
     found = list[PropertyStep]()
@@ -561,6 +523,41 @@ def _iri_or_same(parts: Sequence[Expression]) -> tuple[str, str]:
     return _variable(terms[0]), _variable(terms[2])
 
 
+def _unbound(element: tree.Element) -> str:
+    """Return the variable of `FILTER(!BOUND(?x))`; empty for anything else."""
+    call = element.expression if isinstance(element, tree.Filter) else None
+    inner = call.arguments[0] if isinstance(call, Call) and call.name == "!" else None
+    return _variable(inner.arguments[0]) if isinstance(inner, Call) and inner.name == "BOUND" else ""
+
+
+def _without_span(triple: tree.TriplePattern) -> tuple[object, ...]:
+    return triple.subject, triple.path, triple.object
+
+
+def _is_choice(node: Expression) -> bool:
+    return isinstance(node, Call) and node.name == "=" and _is(_bare(node.arguments[1]), "iri")
+
+
+def _total(node: Expression) -> tuple[Literal["sum", "average"], str] | None:
+    """Return of which variable an expression is the sum or the average."""
+    words: dict[str, Literal["sum", "average"]] = {"SUM": "sum", "AVG": "average"}
+    word = words.get(_name(node))
+    return (word, _variable(_bare(node.arguments[0]))) if isinstance(node, Call) and word else None
+
+
+def _having(found: Sequence[Expression]) -> tuple[str, str, int] | None:
+    """Return what a number of values is compared with: the variable, the sign and the number."""
+    if not found:
+        return None
+    call = _bare(found[0]) if len(found) == 1 else None
+    number = _integer_of(_bare(call.arguments[1])) if isinstance(call, Call) and call.name in _SWAPPED else None
+    counted = _counted(_bare(call.arguments[0])) if isinstance(call, Call) and number is not None else None
+    if not isinstance(call, Call) or number is None or counted in (None, "*"):
+        raise _OtherPart
+    sign, by = {">=": (">", -1), "<=": ("<", 1)}.get(call.name, (call.name, 0))
+    return counted or "", sign, number + by
+
+
 def _variables_in(part: object) -> set[str]:
     return {node.value for node in tree.nodes(part) if isinstance(node, tree.Term) and node.kind == "variable"}
 
@@ -579,7 +576,10 @@ def _variable(node: Expression) -> str:
 
 
 def _bare(node: Expression) -> Expression:
-    """Return an expression without a sign before it: a number has its own."""
+    """Return an expression without a sign before it: a number has its own, and the type that it is cast to."""
+    cast = node.arguments[0] if isinstance(node, Call) and node.name[1:-1] in NUMBERS and node.arguments else None
+    if isinstance(node, Call) and isinstance(cast, tree.Term) and cast.kind == "literal":
+        return replace(cast, datatype=node.name[1:-1])
     if isinstance(node, Call) and len(node.arguments) == 1 and node.name in ("-", "+", "!"):
         inner = _bare(node.arguments[0])
         if node.name == "+":

@@ -206,7 +206,7 @@ def test_a_pattern_begins_at_a_word_in_any_case() -> None:
 INVALID: list[tuple[Any, str]] = [
     ("x", "`words` is not a table"),
     (5, "`words` is not a table"),
-    ({"head": {}}, r"\[words\] has head: use heads, operators, measures, function, class_of, subclass_of"),
+    ({"head": {}}, r"\[words\] has head: use heads, operators, measures, tables, function, class_of, subclass_of"),
     ({"heads": ["how many"]}, r"\[words.heads\] is not a table of lists of texts"),
     ({"heads": {"count": "how many"}}, r"\[words.heads\] is not a table of lists of texts"),
     ({"heads": {"count": [1]}}, r"\[words.heads\] is not a table of lists of texts"),

@@ -109,7 +109,12 @@ def test_a_wrong_answer_is_reported_where_the_server_keeps_that(
         assert_accessible(page)
         page.get_by_role("button", name="Report", exact=True).click()
         expect(page.get_by_role("button", name="Reported")).to_be_disabled()
-    (line,) = map(json.loads, file.read_text().splitlines())
+        expect(page.get_by_role("button", name="Right", exact=True)).to_be_disabled()
+        page = pages.open(f"{server.url}/?q=hello+Fact%3A")
+        page.get_by_role("button", name="Right", exact=True).click()
+        expect(page.get_by_role("button", name="Marked")).to_be_disabled()
+    line, marked = map(json.loads, file.read_text().splitlines())
+    assert (line["right"], marked["right"], marked["answer"]) == (False, True, line["answer"])
     assert (line["question"], line["words"], line["model"]) == ("hello Fact:", "all of it", "tiny")
     assert line["facts"]
     assert all(f"{fact} ." in tiny_index for fact in line["facts"])

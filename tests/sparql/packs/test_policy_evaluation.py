@@ -125,6 +125,23 @@ def records(folder: Path, name: str) -> dict[str, Any]:
     return {record["key"]: record for record in map(json.loads, lines)}
 
 
+def test_shots_are_those_of_the_training_data(
+    stored: LivingIndex, questions: Path, scripted: ChatStub, tmp_path: Path
+) -> None:
+    scripted.requests.clear()
+    more = ("--shots", 3, "--train", questions, "--limit", 2, "--out", tmp_path / "shots")
+    evaluate(stored, questions, scripted, *more)
+    asked = [request["messages"] for request in scripted.requests]
+    assert len(asked) == 4
+    for messages in asked:
+        shown = [one["content"] for one in messages[1:-1] if one["role"] == "user"]
+        assert len(shown) == 3
+        assert set(shown) < set(GOLDS)
+        assert messages[-1]["content"] not in shown, "a question is none of its own examples"
+    failed = CliRunner().invoke(cli, arguments(stored, questions, scripted, "--shots", "3"))
+    assert "--shots N and --train FILE go together" in str(failed.exception)
+
+
 @pytest.fixture(scope="module")
 def killed(stored: LivingIndex, questions: Path, scripted: ChatStub) -> dict[str, bytes]:
     """The files of the run after the kill."""

@@ -144,12 +144,14 @@ class TestModelsOnServers:
 class TestOurModels:
     """The tiny model has random weights: what matters is that each policy answers or says why not."""
 
-    @pytest.mark.parametrize("policy", ["from-walk", "harvest", "ids", "rag", "placeholders", "constrained"])
+    @pytest.mark.parametrize(
+        "policy", ["from-walk", "harvest", "ids", "rag", "placeholders", "rag-placeholders", "constrained"]
+    )
     def test_each_policy_answers_or_refuses(self, people: LivingIndex, tiny: Path, policy: str) -> None:
         found = document(people, "Which child has Bob?", "--policy", policy, "--model", tiny, "--run-on", "tree")
         assert found["policy"] == policy
         assert (found["sparql"] is None) == (found["refused"] is not None)
-        if policy in ("ids", "rag", "placeholders"):
+        if policy in ("ids", "rag", "placeholders", "rag-placeholders"):
             assert found["refused"] == "the model wrote no SELECT or ASK query"
 
     def test_constrained_text_is_a_query_or_none(self, people: LivingIndex, tiny: Path) -> None:

@@ -165,6 +165,31 @@ class TestBaselines:
         assert written.made_up == ()
 
 
+class TestRagWithPlaceholders:
+    QUESTION = WritingTask(question="Is Dan the spouse of Bobby?")
+
+    def test_names_are_given_and_what_is_written_is_resolved(self, index: Index) -> None:
+        model = Scripted(
+            "ASK { ?x wdt:relation1 wd:entity1 }\nentity1 = [ENT] Dan [/ENT]\nrelation1 = [REL] spouse [/REL]"
+        )
+        written = make_writer("rag-placeholders", index, model=model).write(self.QUESTION)
+        assert {"[ENT] Dan [/ENT]", "[REL] spouse [/REL]"} <= set(model.asked[0][-1]["content"].splitlines())
+        assert {one.id for one in written.given} >= {"Q5", "P4"}
+        assert (written.writer, written.sparql) == ("rag-placeholders", "ASK { ?x wdt:P4 wd:Q5 }")
+
+    def test_a_name_that_was_not_given_is_resolved_too_and_one_that_does_not_exist_is_refused(
+        self, index: Index
+    ) -> None:
+        known, unknown = (
+            make_writer("rag-placeholders", index, model=Scripted(BLOCK.format(name, "a poet", "child"))).write(
+                self.QUESTION
+            )
+            for name in ("Ann", "Zebulon")
+        )
+        assert known.sparql == "SELECT ?x { wd:Q1 wdt:P3 ?x }"
+        assert (unknown.sparql, unknown.reason) == (None, "no entity of the memory is like <Zebulon (a poet)>")
+
+
 class Numbered:
     """A memory of so many entities and properties, the nearest with the lowest number."""
 

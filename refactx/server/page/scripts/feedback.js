@@ -12,20 +12,25 @@ export function takesFeedback() {
     return asked;
 }
 
-/** Return a button that reports an answer as wrong. `result`: the field `refactx` of the answer. */
-export function wrongButton(question, text, result) {
-    const button = element("button", { type: "button", class: "quiet small", click: () => ask(send) }, "Wrong?");
+/** Return buttons that mark an answer as right or report it as wrong. `result`: the field `refactx` of the answer. */
+export function feedbackButtons(question, text, result) {
+    const wrong = element("button", { type: "button", class: "quiet small", click: () => ask(send) }, "Wrong?");
+    const good = element("button", { type: "button", class: "quiet small", click: mark }, "Right");
 
-    async function send(words) {
+    async function send(words, right = false) {
         const facts = (result?.facts ?? []).map((fact) => [fact.subject, fact.predicate, fact.object].map(textOf));
         const texts = facts.slice(0, 100).map((parts) => parts.map((part) => `<${part}>`).join(" "));
-        await post("/v1/feedback", { question, answer: text.slice(0, 20_000), facts: texts, words });
-        button.textContent = "Reported";
-        button.disabled = true;
-        say("Reported");
+        await post("/v1/feedback", { question, answer: text.slice(0, 20_000), facts: texts, words, right });
+        (right ? good : wrong).textContent = right ? "Marked" : "Reported";
+        good.disabled = wrong.disabled = true;
+        say(right ? "Marked" : "Reported");
     }
 
-    return button;
+    async function mark() {
+        await send("", true).catch((failed) => say(failed.message));
+    }
+
+    return [good, wrong];
 }
 
 function ask(send) {

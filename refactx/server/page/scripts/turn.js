@@ -3,7 +3,7 @@
 import { Column } from "./column.js";
 import { copyButton } from "./copy.js";
 import { element } from "./element.js";
-import { takesFeedback, wrongButton } from "./feedback.js";
+import { feedbackButtons, takesFeedback } from "./feedback.js";
 import { markdownOf } from "./markdown.js";
 import { address } from "./names.js";
 
@@ -61,7 +61,7 @@ export class Turn {
             );
             this.actions.hidden = false;
             if (await takesFeedback()) {
-                this.actions.append(wrongButton(this.question, text, result));
+                this.actions.append(...feedbackButtons(this.question, text, result));
             }
         }
     }

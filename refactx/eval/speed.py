@@ -1,4 +1,4 @@
-"""The paper's generation-time experiment: `python -m bench.throughput MODEL [INDEX] [--tokens N] [--out FOLDER]`.
+"""The paper's generation-time experiment: the time of tokens with constraints over that of free ones.
 
 N tokens are generated with constraints throughout, and N freely. Throughout means that the trigger is forced after each
 fact, so that the next fact begins at once. Both runs have the same prompt, greedy decoding, no end of sequence, and a
@@ -10,24 +10,18 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 
 from refactx.ask.grounded import ground
 from refactx.decoding.states import FactSource
-from refactx.engines.transformers.processor import check_tokenizer
 from refactx.errors import InputError
 from refactx.eval.answer_task import LABELS
-from refactx.eval.plots import curves
-from refactx.eval.report import DARK, LIGHT
+from refactx.eval.plots import curves, standalone
 from refactx.eval.run import write_atomically
-from refactx.index.open import open_index
-from refactx.models.loading import load_model
 
 PROMPT = "Here are facts, one a line."
 _FACT_END = re.compile(r"> \.\s*$")
@@ -35,25 +29,8 @@ _TAIL = 8
 """How many tokens at the end of a text are decoded: no terminator with the bracket before it is longer."""
 
 _WARM_UP = 16
-_POINTS = 200
-
-
-@click.command()
-@click.argument("model")
-@click.argument("index", default="default")
-@click.option("--db", metavar="URL", help="PostgreSQL; default: $REFACTX_DB, else the embedded server.")
-@click.option("--tokens", default=4000, show_default=True, type=click.IntRange(1), help="Tokens of each run.")
-@click.option("--dtype", default="auto", show_default=True, help="Data type of the weights.")
-@click.option("--device", default="auto", show_default=True, help="Such as cpu or cuda.")
-@click.option("--out", default="refactx-throughput", show_default=True, type=click.Path(path_type=Path), help="Folder.")
-def main(model: str, index: str, db: str | None, tokens: int, dtype: str, device: str, out: Path) -> None:
-    """Compare the time of TOKENS constrained tokens with that of as many free ones, and plot it."""
-    with open_index(index, db) as opened:
-        loaded, tokenizer = load_model(model, device=device, dtype=dtype, check=partial(check_tokenizer, opened))
-        timed = throughput(loaded, tokenizer, opened, tokens)
-    write_throughput(out, {"model": model, "index": index}, timed)
-    click.echo((out / "throughput.md").read_text(encoding="utf-8").rstrip())
-    click.echo(f"plot: {out / 'throughput.svg'}")
+WINDOW = 10
+"""The tokens of the moving average, as in the paper."""
 
 
 class TriggerForcer(LogitsProcessor):
@@ -86,7 +63,7 @@ class TriggerForcer(LogitsProcessor):
         return _FACT_END.search(text) is not None  # a part of a fact has no `>`
 
 
-class Clock(StoppingCriteria):
+class StepClock(StoppingCriteria):
     """Records (ids in a row, time) at each step, and never stops."""
 
     def __init__(self) -> None:
@@ -100,13 +77,21 @@ class Clock(StoppingCriteria):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedRun:
-    """One run: `points` are (tokens, seconds since its start), `facts` the number of complete facts."""
+    """One run: `points` are (tokens, seconds since its start) at each token, `facts` the number of complete facts."""
 
     tokens: int
     seconds: float
     forward_passes: int
     facts: int
     points: tuple[tuple[int, float], ...]
+
+    @property
+    def averages(self) -> list[tuple[int, float]]:
+        """The seconds a token, as the mean over the last `WINDOW` steps, each of which writes at least one."""
+        return [
+            (tokens, (at - before) / (tokens - first))
+            for (first, before), (tokens, at) in zip(self.points, self.points[WINDOW:], strict=False)
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return the rounded figures, with tokens a second."""
@@ -120,7 +105,7 @@ class TimedRun:
         }
 
 
-def throughput(model: Any, tokenizer: Any, index: FactSource, tokens: int) -> dict[str, TimedRun]:
+def measure_speed(model: Any, tokenizer: Any, index: FactSource, tokens: int) -> dict[str, TimedRun]:
     """Measure both runs, `grounded` and `free`. Raise InputError if the model's positions are too few for N tokens."""
     grounded = ground(model, tokenizer, index)
     inputs = tokenizer(f"{PROMPT}\n{index.trigger}", return_tensors="pt").to(model.device)
@@ -133,8 +118,8 @@ def throughput(model: Any, tokenizer: Any, index: FactSource, tokens: int) -> di
     timed = {}
     for way, writer in (("grounded", grounded), ("free", model)):
         processors: list[LogitsProcessor] = [TriggerForcer(tokenizer, index.trigger)] if way == "grounded" else []
-        _generate(writer, inputs, processors, min(tokens, _WARM_UP), Clock())
-        clock, passes = Clock(), _Passes()
+        _generate(writer, inputs, processors, min(tokens, _WARM_UP), StepClock())
+        clock, passes = StepClock(), _Passes()
         hook = model.register_forward_pre_hook(passes)
         started = time.perf_counter()
         try:
@@ -148,7 +133,7 @@ def throughput(model: Any, tokenizer: Any, index: FactSource, tokens: int) -> di
             seconds=seconds,
             forward_passes=passes.count,
             facts=facts,
-            points=_points(clock, length, started),
+            points=tuple((ids - length, at - started) for ids, at in clock.times),
         )
     return timed
 
@@ -163,7 +148,7 @@ class _Passes:
         self.count += 1
 
 
-def _generate(writer: Any, inputs: Any, processors: list[LogitsProcessor], tokens: int, clock: Clock) -> Any:
+def _generate(writer: Any, inputs: Any, processors: list[LogitsProcessor], tokens: int, clock: StepClock) -> Any:
     return writer.generate(
         **inputs,
         do_sample=False,
@@ -174,15 +159,8 @@ def _generate(writer: Any, inputs: Any, processors: list[LogitsProcessor], token
     )
 
 
-def _points(clock: Clock, length: int, started: float) -> tuple[tuple[int, float], ...]:
-    """Return about 200 of the clock's times, with the last of them."""
-    whole = [(ids - length, at - started) for ids, at in clock.times]
-    step = max(1, len(whole) // _POINTS)
-    return (*whole[:-1:step], *whole[-1:])
-
-
-def write_throughput(folder: Path, settings: dict[str, Any], timed: dict[str, TimedRun]) -> dict[str, Any]:
-    """Write throughput.json, throughput.md and the plot throughput.svg into `folder`, and return the JSON document.
+def write_speed(folder: Path, settings: dict[str, Any], timed: dict[str, TimedRun]) -> dict[str, Any]:
+    """Write speed.json, speed.md and the plot speed.svg into `folder`, and return the JSON document.
 
     The folder is made if it is missing. `ratio`: seconds a constrained token over seconds a free one; the paper's is
     1.013.
@@ -191,11 +169,11 @@ def write_throughput(folder: Path, settings: dict[str, Any], timed: dict[str, Ti
     document = {**settings, "ratio": round(ratio, 4), "runs": {way: run.to_json() for way, run in timed.items()}}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / "throughput.json", document)
-        points = {LABELS[way]: run.points for way, run in timed.items()}
-        plot = curves(points, "throughput", ("tokens written", "seconds"), of_shares=False)
-        (folder / "throughput.svg").write_text(standalone(plot), encoding="utf-8")
-        (folder / "throughput.md").write_text("\n".join(_markdown(document)) + "\n", encoding="utf-8")
+        write_atomically(folder / "speed.json", document)
+        averages = {LABELS[way]: run.averages for way, run in timed.items()}
+        plot = curves(averages, "speed", ("tokens written", f"seconds a token, mean of {WINDOW}"), of_shares=False)
+        (folder / "speed.svg").write_text(standalone(plot), encoding="utf-8")
+        (folder / "speed.md").write_text("\n".join(_markdown(document)) + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write to {folder} ({error.strerror}): give another --out") from error
     return document
@@ -211,16 +189,5 @@ def _markdown(document: dict[str, Any]) -> list[str]:
         "",
         f"A token with facts takes {document['ratio']} times the time of a free one.",
         "",
-        "![](throughput.svg)",
+        "![](speed.svg)",
     ]
-
-
-def standalone(svg: str) -> str:
-    """Return the content of an SVG file: a plot with its colours, light or dark as in the reader's settings."""
-    media = f"@media(prefers-color-scheme:dark){{:root{{{DARK}background:#15181d}}}}"
-    style = f"<style>:root{{{LIGHT}background:#fff}}{media}</style>"
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + svg.replace(">", f">{style}", 1)
-
-
-if __name__ == "__main__":
-    main()
