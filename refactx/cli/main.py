@@ -67,11 +67,12 @@ COMMANDS = {  # where each command is, and its line in the list, as its own help
 def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Print the version, and those of the formats that this release writes: rows of an index, and index files."""
     if wanted and not context.resilient_parsing:
-        from refactx import __version__
+        from importlib.metadata import version
+
         from refactx.index.file import FILE_VERSION
         from refactx.tree.codes import FORMAT_VERSION
 
-        click.echo(f"refactx, version {__version__} (index format {FORMAT_VERSION}, file format {FILE_VERSION})")
+        click.echo(f"refactx, version {version('refactx')} (index format {FORMAT_VERSION}, file format {FILE_VERSION})")
         context.exit()
 
 
