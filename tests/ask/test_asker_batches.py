@@ -118,7 +118,7 @@ def test_all_batches_continue_one_prefix() -> None:
     list(asker.ask_all(["What?", "b"], batch_size=2, max_new_tokens=1))
     beginning, *batches = read
     assert beginning > 8, "the system message"
-    assert batches == [len("hello a "), len("What? b ")], "no id is padding"
+    assert sum(batches) == len("hello a " + "What? b "), "no id is padding, in however many passes they are read"
 
 
 def test_a_question_that_cannot_be_asked_has_its_error_in_place_of_an_answer() -> None:

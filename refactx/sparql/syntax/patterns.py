@@ -48,9 +48,9 @@ def read_patterns(text: str) -> Patterns | None:
     """Return the patterns of a query; None if it has other parts too. Raises QueryError if it is not SPARQL.
 
     >>> read_patterns("ASK { wd:Q1 wdt:P2 ?x }").edges  # doctest: +NORMALIZE_WHITESPACE
-    [Edge(subject=PatternTerm(variable=None, id='Q1', text=None), steps=(PropertyStep(iri='http://www.wikidata.org/prop/direct/P2',
-        inverse=False, closure='', others=(), statement=None),),
-        object=PatternTerm(variable='x', id=None, text=None), position=0)]
+    [Edge(subject=PatternTerm(variable=None, id='Q1', text=None, also=()),
+        steps=(PropertyStep(iri='http://www.wikidata.org/prop/direct/P2', inverse=False, closure='', others=(),
+        statement=None),), object=PatternTerm(variable='x', id=None, text=None, also=()), position=0)]
     """
     try:
         return _PatternReader(read_sparql(text).query).patterns
