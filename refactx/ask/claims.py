@@ -115,7 +115,8 @@ class _Sentence(SentenceParts):
         texts = [self.fact_ids(one.subject.name, one.name) for one in compared]
         alone = [self.fact_ids(one.subject.name) for one in compared]
         distinct = list(dict.fromkeys([*texts, *alone]))
-        found = yield from _likelihoods(score_of(self.text), distinct, trees)
+        score = score_of(self.text)
+        found = yield from _likelihoods(score, distinct, trees)
         likely, gain = dict(zip(distinct, found.tolist(), strict=True)), self.channel.weights.named_value_gain
         scores = [likely[text] + one.near + gain * bool(one.named) for text, one in zip(texts, compared, strict=True)]
         gains = [likely[text] - likely[own] + one.near for text, own, one in zip(texts, alone, compared, strict=True)]
@@ -126,7 +127,7 @@ class _Sentence(SentenceParts):
             return [(*NOT_THERE[:3], gains[best])] if self._has_value(compared[best].subject) else []
         if (exchanged := self._exchanged(compared[best])) is not None:
             both = self._both_ways(compared[best])
-            there = yield from _likelihoods(score_of(self.text), both, trees)
+            there = yield from _likelihoods(score, both, trees)
             other = yield from _likelihoods(score_of(exchanged), both, trees)
             if (other - there).min() > EXCHANGED_GAIN:
                 judged = [("differs", None, fact, gain) for _, fact, _, gain in judged]

@@ -106,9 +106,8 @@ def drawn_subjects(index: FactSource, count: int, seed: str) -> Iterator[str]:
     chance, table = random.Random(seed), index.tokenizer.token_bytes  # noqa: S311 - not for secrets
     for _ in range(count):
         path, text = list[int](), b""
-        while b">" not in text and len(below := index.children(path).tokens):
-            leaves = index.children(path).leaves.tolist()
-            path += chance.choices(below.tolist(), leaves)
+        while b">" not in text and len((below := index.children(path)).tokens):
+            path += chance.choices(below.tokens.tolist(), below.leaves.tolist())
             text += table[path[-1]]
         yield text.partition(b"<")[2].partition(b">")[0].decode("utf-8", "replace")
 
