@@ -1,6 +1,6 @@
 """Calls of tools: which a request may have, how the model's chat template writes one, and the writing of calls.
 
-If the template has no tools, or calls of another form, the system message tells them, and calls are JSON (`GENERIC`).
+If the template has no tools, or calls of another form, the system message tells them, and a call is JSON after `GENERIC`.
 The model decides whether it calls a tool: where it writes the template's mark of a call, maybe after some text with facts, or
 if a call has to come, the constraint takes over, and llguidance holds name and arguments to the schemas of the tools. A text
 that begins as the JSON of calls is taken for calls whose mark is missing. Without a call, an answer with facts follows;
@@ -46,6 +46,14 @@ _ARGUMENTS = {"key": "value 4096"}
 _BARE_CALL = re.compile(r'(\s*(?:```\w*\s*)?\{?)\{\s*"name"\s*:\s*"([^"]+)"\s*,\s*"(?:arguments|parameters)"\s*:')
 """The beginning of a call without its mark, as small models write it: what stands before it, and the name of the tool. Qwen's
 template shows a call with two braces, which its models then write."""
+GENERIC = '{"tool_call": '
+"""The beginning of a call by a chat template that has none."""
+_GENERIC_MARK = r'(?:```\w*\s*)?\{\s*"tool_call"\s*:'
+_TOOLS_IN_WORDS = """You can call tools. Here they are as JSON, each with the schema of its arguments:
+{tools}
+To call one, write its name and arguments as JSON on a line like this, and nothing else:
+{{"tool_call": {{"name": "NAME", "arguments": {{"ARGUMENT": "VALUE"}}}}}}
+Its result is the next message. If no tool helps, answer in words."""
 MOST_LEFT_OUT = 20
 """The most keywords of a tool that are left out, so that the others are held."""
 
@@ -135,33 +143,27 @@ class ToolOrder:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallMarks:
     """How a chat template writes calls: the text before the first, between two and after the last, and the name of the field
-    of `arguments`. `mark`: a regular expression of what begins calls in a text; empty: `opens`, without spaces around it."""
+    of `arguments`. By default, those for templates without calls, which `in_words` describes."""
 
-    opens: str
-    between: str
-    closes: str
-    arguments: str
-    mark: str = ""
+    opens: str = GENERIC
+    between: str = f"\n{GENERIC}"
+    closes: str = "}"
+    arguments: str = "arguments"
 
+    @property
+    def mark(self) -> re.Pattern[str]:
+        """What begins calls in a text."""
+        return re.compile(_GENERIC_MARK if self.is_generic else re.escape(self.opens.strip()))
 
-GENERIC = CallMarks(
-    opens='{"tool_call": ',
-    between='\n{"tool_call": ',
-    closes="}",
-    arguments="arguments",
-    mark=r'(?:```\w*\s*)?\{\s*"tool_call"\s*:',
-)
-"""Calls by chat templates that have none."""
-_TOOLS_IN_WORDS = """You can call tools. Here they are as JSON, each with the schema of its arguments:
-{tools}
-To call one, write its name and arguments as JSON on a line like this, and nothing else:
-{{"tool_call": {{"name": "NAME", "arguments": {{"ARGUMENT": "VALUE"}}}}}}
-Its result is the next message. If no tool helps, answer in words."""
+    @property
+    def is_generic(self) -> bool:
+        """Whether the prompt has to describe tools and calls, since the template does not."""
+        return self.opens == GENERIC
 
 
 def in_words(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Conversation:
-    """Return a conversation with tools as chat templates without tools take it: calls as `GENERIC` has them, results as the
-    user's, and the tools in the system message.
+    """Return a conversation with tools as chat templates without tools take it: calls as JSON after `GENERIC`, results
+    as the user's, and the tools in the system message.
 
     >>> call = {"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}
     >>> said = [{"role": "user", "content": "How?"}, {"role": "assistant", "content": "", "tool_calls": [call]},
@@ -174,7 +176,7 @@ def in_words(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str,
     for one in messages:
         made, role, texts = one.get("tool_calls", ()), one["role"], [one["content"]]
         calls |= {call["id"]: call["function"] for call in made}
-        texts += [f"{GENERIC.opens}{_json(call['function'])}{GENERIC.closes}" for call in made]
+        texts += [f"{GENERIC}{_json(call['function'])}}}" for call in made]
         if role == "tool":
             call = calls[one["tool_call_id"]]
             role, texts = "user", [f"The result of {call['name']}({_json(call['arguments'])}): {one['content']}"]
@@ -288,7 +290,7 @@ class Tools:
     @cached_property
     def marks(self) -> CallMarks | None:
         """How the model writes calls; None if it cannot."""
-        return None if self._model.engine is None else call_marks(self._model.tokenizer) or GENERIC
+        return None if self._model.engine is None else call_marks(self._model.tokenizer) or CallMarks()
 
     @property
     def _known_marks(self) -> CallMarks:
@@ -399,7 +401,7 @@ class Tools:
 
     def _prompt(self, order: ToolOrder) -> list[int]:
         tokenizer = self._model.tokenizer
-        if self._known_marks is not GENERIC:
+        if not self._known_marks.is_generic:
             return conversation_ids(tokenizer, order.messages, tools=order.tools)
         said = in_words(order.messages, order.tools).messages
         return conversation_ids(
@@ -480,8 +482,7 @@ class Tools:
         Returns the ids before a mark, None if there is no call, the beginning of calls without a mark, and all that was
         written. `to_end`: a text without calls is whole.
         """
-        marks, names = self._known_marks, {tool["function"]["name"] for tool in order.tools}
-        mark = re.compile(marks.mark or re.escape(marks.opens.strip()))
+        mark, names = self._known_marks.mark, {tool["function"]["name"] for tool in order.tools}
 
         def text_of(ids: Sequence[int]) -> str:
             text: str = self._model.tokenizer.decode(ids, clean_up_tokenization_spaces=False)

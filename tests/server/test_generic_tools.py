@@ -166,7 +166,7 @@ def test_a_prompt_has_the_tools_the_calls_and_their_results() -> None:
     assert [one["role"] for one in found] == ["system", "user", "assistant", "user"]
     assert all(json.dumps(one["function"]) in found[0]["content"] for one in TOOLS)
     assert found[0]["content"].endswith("Be brief.")
-    texts = [f"{GENERIC.opens}{json.dumps(one['function'])}{GENERIC.closes}" for one in made]
+    texts = [f"{GENERIC}{json.dumps(one['function'])}}}" for one in made]
     assert found[2]["content"] == "\n".join(["I look.", *texts])
     results = ['The result of weather({"city": "Juneau"}): 2', 'The result of weather({"city": "Bern"}): 5', "And?"]
     assert found[3]["content"] == "\n\n".join(results)
