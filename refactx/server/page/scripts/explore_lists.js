@@ -84,7 +84,7 @@ export function valueList(found, state) {
         const source = url && link(url, { class: "source", "aria-label": `${name}: on ${siteOf(url)}` }, "↗");
         const said = qualifiersOf(fact);
         shown.append(...(said ? [element("span", { class: "about", dir: "auto" }, said)] : []));
-        return element("li", {}, shown, source);
+        return element("li", {}, shown, referencesOf(fact), source);
     });
     return element("ul", { class: "items" }, ...items);
 }
