@@ -152,9 +152,7 @@ MOST_REFERENCES = 3
 # Of a reference those of the best kind that it has. The facts are few whose numbers are the same: these have none.
 REFERENCE_ROWS = f"""
 SELECT '{REFERENCES}' AS language, entity, min(addresses) AS label FROM (
-    SELECT fact_number('<' || s.text || '> <' || p.text || '> <' || o.text || coalesce('> <' || t.text, '') || '>') AS entity,
-        addresses
-    FROM (
+    SELECT fact_number('<' || concat_ws('> <', s.text, p.text, o.text, t.text) || '>') AS entity, addresses FROM (
         SELECT subject, predicate, object, tail, string_agg(url, ' ' ORDER BY nth) AS addresses FROM (
             SELECT subject, predicate, object, tail, url,
                 row_number() OVER (PARTITION BY subject, predicate, object, tail ORDER BY min(place), url) AS nth

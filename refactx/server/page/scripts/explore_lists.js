@@ -1,7 +1,7 @@
 /** The lists of the page that walks the index. Each is an element made of what the server replied. */
 
 import { counted, element, isolated } from "./element.js";
-import { exploreUrl, link, nameOf, qualifiersOf, siteOf, sourceUrl, split, textOf } from "./names.js";
+import { exploreUrl, link, nameOf, qualifiersOf, referencesOf, siteOf, sourceUrl, split, textOf } from "./names.js";
 
 /** Return subjects, those with most facts first. `state`: what the page shows, which they keep. */
 export function subjectList(found, state) {
