@@ -91,13 +91,11 @@ FROM tail_parts LEFT JOIN things ON before = object AND {_ABOUT_ENTITY} GROUP BY
 """
 _NUMBER = "fact_number('<' || concat_ws('> <', {0}subject, predicate, {0}object, nullif({0}tail, '')) || '>')"
 _GONE_FACTS = f"SELECT DISTINCT {_NUMBER.format('')} AS entity FROM removed"
-_WITH_RENAMED = f"""
-SELECT language, entity, min(label) AS label FROM (
-    FROM {{labels}} UNION ALL SELECT language, {_NUMBER.format("new_")}, label FROM renamed JOIN labels
-    ON entity = {_NUMBER.format("")} AND language = '{REFERENCES}'
-) GROUP BY language, entity
+_LABELS_OF_RENAMED = f"""
+FROM labels SEMI JOIN things USING (entity)
+UNION ALL SELECT language, {_NUMBER.format("new_")} AS entity, label
+    FROM renamed JOIN labels ON language = '{REFERENCES}' AND entity = {_NUMBER.format("")}
 """
-"""Labels, and the references of facts that have another text now."""
 _FORGOTTEN = f"""
 SELECT * FROM stored WHERE subject IN (SELECT before FROM things)
 UNION SELECT * FROM stored WHERE object IN (SELECT before FROM things) AND {_ABOUT_ENTITY}
@@ -210,8 +208,7 @@ class Reviser:
         database.table(
             "renamed_entities", "SELECT entity FROM things WHERE entity IS NOT NULL AND name <> before AND NOT is_new"
         )
-        database.view_parquet("given_labels", knowledge / "labels.parquet")
-        database.table("new_labels", _WITH_RENAMED.format(labels="given_labels"))
+        database.view_parquet("new_labels", knowledge / "labels.parquet")
         return replace(
             self._revision(may_rename), new=database.number("SELECT count(*) FROM things WHERE is_new"), same=same
         )
@@ -253,7 +250,7 @@ class Reviser:
         same = "FROM names SEMI JOIN things USING (entity)"
         database.table("new_names", f"SELECT entity, (SELECT name FROM things) AS name, id, kind AS object_kind {same}")
         database.table("new_ids", "SELECT entity, name FROM new_names")
-        database.table("new_labels", _WITH_RENAMED.format(labels="labels SEMI JOIN things USING (entity)"))
+        database.table("new_labels", _LABELS_OF_RENAMED)
         return self._revision(may_rename=True)
 
     def rows_that_stay(self, knowledge: Path) -> int:

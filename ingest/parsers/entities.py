@@ -84,6 +84,7 @@ _LARGE = 8 * BLOCK_BYTES
 """Bytes of JSON that take as long as processes take to start."""
 _BRACKETS = (b"", b"[", b"]")
 _OF_REFERENCES = ("referred", "reference_urls")
+_TABLES = ("terms", "statements", "ranks", "snaks", *_OF_REFERENCES)
 
 
 def parse_entities(block: bytes, first_line: int, selection: Selection, scope: str = "") -> Parsed:
@@ -138,7 +139,7 @@ class EntityDocuments:
         self._is_full = selection.qualifiers != ()
         self._dropped, self._faults = Counter[str](), list[tuple[int, str]]()
         # The values of rows, one row after another: tuples would be many objects for Python's collector to go through.
-        self._rows: dict[str, list[Any]] = {name: [] for name in ("terms", "statements", "ranks", "snaks", *_OF_REFERENCES)}
+        self._rows: dict[str, list[Any]] = {name: [] for name in _TABLES}
         self._terms, self._statements, self._ranks, self._snaks, self._referred, self._urls = self._rows.values()
         self._left_out = set[tuple[int, str]]()
         self._title = selection.wikipedia.replace("-", "_") + "wiki"

@@ -269,8 +269,8 @@ def _snaks_of(claims: pa.Table, statements: NDArray[np.int64], *, is_main: bool)
 
 
 def reference_url(value: str | int) -> str | None:
-    """Return the address that a reference has: a URL as it is written (`written_id`), or the page on Wikidata of an entity, given
-    by its number; None for what is no address, or too long.
+    """Return the address that a reference has: a URL as it is written (`written_id`), or the page on Wikidata of an entity,
+    given by its number; None for what is no address, or too long.
 
     >>> reference_url("http://e.org/a\\u202e"), reference_url(84), reference_url("javascript:x")
     ('http://e.org/a%E2%80%AE', 'https://www.wikidata.org/wiki/Q42', None)

@@ -280,7 +280,7 @@ Citation = dict[str, Any]
 
 
 def _citations(fact: CitedFact, span: tuple[int, int] | None = None) -> list[Citation]:
-    """Return a fact as flat `url_citation`s, as the API of responses has them: of its page, if it has one, and of its references.
+    """Return a fact as flat `url_citation`s, as the API of responses has them: of its page, if it has one, and its references.
 
     `span`: where it stands, by default in the whole text.
     """

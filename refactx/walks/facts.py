@@ -20,7 +20,17 @@ import numpy as np
 
 from refactx.decoding.names import Units
 from refactx.decoding.states import FactSource
-from refactx.fact import ALIAS_OF, DESCRIPTIONS, Link, LinkedFact, Qualifiers, qualifiers_of, split_fact, unit, verbalise
+from refactx.fact import (
+    ALIAS_OF,
+    DESCRIPTIONS,
+    Link,
+    LinkedFact,
+    Qualifiers,
+    qualifiers_of,
+    split_fact,
+    unit,
+    verbalise,
+)
 from refactx.index.index import Index, completions, token_sequences
 from refactx.linking.linker import Linker
 from refactx.tree.bulk import facts_exist, read_ahead, surviving

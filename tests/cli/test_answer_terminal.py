@@ -261,7 +261,10 @@ def test_the_facts_that_prove_a_query_are_shown() -> None:
     sourced = replace(query, facts=(replace(ANSWER.links[0], references=urls),))
     screen = Screen()
     print_answer(screen.console, replace(asked, queries=(sourced,)), "Answer:")
-    assert [row.strip() for row in screen.lines if " from " in row] == ["from a.example/[31mx", "from https://b.example/"]
+    assert [row.strip() for row in screen.lines if " from " in row] == [
+        "from a.example/[31mx",
+        "from https://b.example/",
+    ]
     assert ";https://b.example/\x1b\\" in screen.written
     said = f"{proof}  from https://www.a.example/[31mx https://b.example/\n"
     assert plain(replace(asked, queries=(sourced,))).endswith(said)

@@ -1,4 +1,4 @@
-"""References of Wikidata's statements: kept beside the facts through every change, in files, and where indexes are read as one."""
+"""References of Wikidata's statements: kept beside the facts through every change, in files, and of indexes read as one."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +54,11 @@ def test_without_the_option_an_index_is_the_same_to_the_byte(db_url: str, tmp_pa
     source = put(tmp_path, MAYOR, BARE)
     ingest_tiny(db_url, source, "without")
     ingest_tiny(db_url, source, "with", selection=WITH)
-    with open_index("none", db_url) as none, open_index("without", db_url) as without, open_index("with", db_url) as kept:
+    with (
+        open_index("none", db_url) as none,
+        open_index("without", db_url) as without,
+        open_index("with", db_url) as kept,
+    ):
         rows = [one.name_rows(b"") for one in (none, without)]
         assert rows[0] == rows[1] == [row for row in kept.name_rows(b"") if not of_references(row[0])]
         assert "references" not in without.entry.report["selection"]
@@ -109,6 +113,7 @@ def test_references_follow_changes(db_url: str, tmp_path: Path) -> None:
         rename("Springfield", "Graz", database, **machine)
         of_graz = {fact.replace("Springfield", "Graz"): urls for fact, urls in wiki.items()}
         assert now() == of_graz
+        rename("Graz", "Springfield", database, **machine)
         update([put(tmp_path, BARE, replace(MAYOR, references=MAYOR.references[1:]))], database, **machine)
         assert now() == dict.fromkeys(ALL, (PAGE,))
         update([put(tmp_path, BARE, replace(MAYOR, references=()))], database, **machine)

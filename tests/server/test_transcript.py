@@ -117,7 +117,9 @@ def test_the_answer_alone_follows_all_that_stands_before_the_last_marker_that_be
 
 def test_references_are_cited_after_the_page_of_a_fact() -> None:
     fact = Fact("Ann", "age", "7", "<Ann> <age> <7> .", (0, 5))
-    linked = LinkedFact(Link("Ann", "Q1"), Link("age", "P1"), "7", references=("https://a.example/", "https://b.example/"))
+    linked = LinkedFact(
+        Link("Ann", "Q1"), Link("age", "P1"), "7", references=("https://a.example/", "https://b.example/")
+    )
     text = "Fact: <Ann> <age> <7> .\nAnswer: 7"
     for one, urls in ((linked, ["https://www.wikidata.org/wiki/Q1#P1"]), (replace(linked, subject=Link("Ann")), [])):
         cited = CitedFact(fact.text, in_fact=True, fact=fact, linked=one, start=0, stop=23)
@@ -130,7 +132,9 @@ def test_references_are_cited_after_the_page_of_a_fact() -> None:
             (0, 23, "Ann: age: 7")
         }
         of_answer = citations_of(finished, answer_alone=True)
-        assert [(one["url"], one["end_index"]) for one in of_answer] == [(url, 1) for url in [*urls, *linked.references]]
+        assert [(one["url"], one["end_index"]) for one in of_answer] == [
+            (url, 1) for url in [*urls, *linked.references]
+        ]
         assert finished.to_json()["facts"][0]["references"] == [*linked.references]
 
 

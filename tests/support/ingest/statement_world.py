@@ -29,7 +29,13 @@ SUBJECTS, PROPERTIES = ("Q1", "Q2", "Q5"), ("P10", "P11", "P12", "P50")
 QUALIFIERS = ("P580", "P582", "P642", "P1545", "P99", "P98", "P459", "P50", "P11")
 RANKS = ("deprecated", "normal", "preferred")
 PLACES = {"P854": 0, "P248": 1, "P143": 2}
-URLS = ("https://a.example/1", "http://b.example/x?y=%20#z", "https://a.example/é", "ftp://c.example/", "javascript:alert(1)")
+URLS = (
+    "https://a.example/1",
+    "http://b.example/x?y=%20#z",
+    "https://a.example/é",
+    "ftp://c.example/",
+    "javascript:alert(1)",
+)
 URLS += (f"https://long.example/{'x' * 990}", "https://user@d.example/", "http://e.example/a\u202eb")
 
 
@@ -57,8 +63,8 @@ Snak = str | Amount | Moment
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement with its qualifiers; `number`: of its id. `references`: of each, its properties and values: of P854 a URL, of
-    others an item."""
+    """One statement with its qualifiers; `number`: of its id. `references`: of each, its properties and values: a URL (P854) or
+    an item."""
 
     subject: str
     property: str
@@ -167,7 +173,9 @@ def expected_references(statements: Sequence[Statement], wanted: Sequence[str] |
     found = dict[tuple[str, ...], set[tuple[int, str]]]()
     for fact, one in facts_with_statements(statements, wanted):
         for reference in one.references:
-            urls = [(PLACES[name], url) for name, value in reference if name in PLACES and (url := address_of(name, value))]
+            urls = [
+                (PLACES[name], url) for name, value in reference if name in PLACES and (url := address_of(name, value))
+            ]
             found.setdefault(fact, set()).update(pair for pair in urls if pair[0] == min(urls)[0])
     # An address that is kept twice, for different reasons, counts for the better one.
     ordered = {fact: list(dict.fromkeys(url for _, url in sorted(urls))) for fact, urls in found.items() if urls}
