@@ -114,7 +114,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "engines": 6475,
     "walks": 4880,  # subjects drawn by chance; statements in hops, groups, tables and sums, as text, answer and SPARQL
     "selection": 4810,  # groups, sums and tables of questions; sets with a bound; statements; what the linker finds
-    "ask": 7200,  # the facts of a text; its claims, and which way round they say a fact; questions made of statements
+    "ask": 7225,  # the facts of a text, and units there; its claims, and which way round they are; questions of statements
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15400,  # examples of training data; RAG with placeholders; groups and columns as walks; statements in the store
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
