@@ -39,6 +39,7 @@ from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT, Prompt
 from refactx.ask.teach.choices import TextChoice
 from refactx.ask.teach.lessons import Lesson, Lessons, Taught, Teacher, TrainingOptions
 from refactx.engines.engine import free_memory
+from refactx.engines.transformers.internals import use_one_gpu
 from refactx.engines.transformers.processor import check_model, check_tokenizer
 from refactx.engines.transformers.rows import WITH_CELLS, TransformersModel, copy_cache
 from refactx.errors import InputError, ModelError
@@ -507,7 +508,7 @@ def _arguments(options: TrainingOptions, folder: Path, each: int) -> TrainingArg
         use_cpu=use_cpu,
         dataloader_pin_memory=False,
     )
-    arguments._n_gpu = min(1, arguments.n_gpu)  # a lesson is not divided among GPUs
+    use_one_gpu(arguments)  # a lesson is not divided
     return arguments
 
 
