@@ -28,6 +28,7 @@ is read if it is in the same folder.
 """
 
 import json
+import random
 import re
 import sys
 from collections import Counter, defaultdict
@@ -98,6 +99,15 @@ class Question:
     def answer_kind(self) -> str:
         """The kind of its answer: `generic`, `yes or no`, `enumeration` or `not given` (see `kind_of_answer`)."""
         return kind_of_answer(self.answers)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the question as a line of a file that is read again, without other names of its answers."""
+        fields = {"id": self.key or self.id, "source": self.source, "question": self.text, "kind": self.kind}
+        answers = {"answers": [gold.text for gold in self.answers if gold.text]}
+        ids = [*self.answer_ids, *(gold.id for gold in self.answers if gold.id)]
+        return (
+            fields | answers | ({"answer_ids": ids} if ids else {}) | ({"sparql": self.sparql} if self.sparql else {})
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -664,3 +674,22 @@ def _documents(text: str, path: Path) -> Any:
                     f"{path} is neither JSON nor one JSON object a line ({where}): give a file of questions"
                 ) from error
         return lines
+
+
+def split_unknown(iris: Sequence[Collection[str]], share: float, seed: int) -> list[bool]:
+    """Return which questions, given the IRIs of each, are for a test with IRIs that no other question has.
+
+    As in arXiv:2502.13369, IRIs are drawn by chance, and all questions with one of them are test questions, until these
+    are `share` of all. An IRI of more questions than are wanted is not taken.
+
+    >>> split_unknown([{"Q1", "P1"}, {"Q2", "P1"}, {"Q3", "P1"}], 0.34, 0).count(True)
+    1
+    """
+    having, wanted, chosen = defaultdict[str, set[int]](set), round(share * len(iris)), set[int]()
+    for at, some in enumerate(iris):
+        for iri in some:
+            having[iri].add(at)
+    for iri in random.Random(seed).sample(sorted(having), len(having)):  # noqa: S311 - it hides nothing
+        if len(chosen | having[iri]) <= wanted:
+            chosen |= having[iri]
+    return [at in chosen for at in range(len(iris))]
