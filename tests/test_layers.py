@@ -114,11 +114,11 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "engines": 6476,  # where encoder-decoder models begin to write
     "walks": 4880,  # subjects drawn by chance; statements in hops, groups, tables and sums, as text, answer and SPARQL
     "selection": 4810,  # groups, sums and tables of questions; sets with a bound; statements; what the linker finds
-    "ask": 7240,  # lessons in pairs, for encoder-decoder models; facts and claims of a text; questions made of statements
+    "ask": 7265,  # lessons in pairs, for encoder-decoder models; facts of a text, and units there; its claims; statements
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15700,  # lessons in queries; learned patterns; varied examples; RAG with placeholders; columns as walks
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
-    "eval": 5790,  # thresholds of a run; unknown ids; other harnesses; runs compared; judgements; speed; samples; kinds
+    "eval": 5810,  # thresholds of a run; unknown ids; other harnesses; runs compared; judgements; speed; samples; kinds
     "documents server mcp": 8855,  # tools that search a pack; facts of a text; claims; qualifiers; classes of replies
     "cli models build": 7880,  # lessons in queries, splits, examples of packs; compare; extract; check; remember; languages
 }

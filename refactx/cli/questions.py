@@ -66,8 +66,8 @@ def kinds(files: tuple[Path, ...], language: str | None, plot: Path | None, as_j
 @click.option("--seed", default=0, show_default=True, metavar="N", help="Another seed, another split.")
 def split(file: Path, out: Path, unknown: bool, share: float, seed: int) -> None:
     """Divide questions with gold SPARQL into those to learn from and those to ask: by chance, or by unknown ids."""
-    from refactx.eval.questions import read_queries, split_unknown
-    from refactx.eval.sparql import ids_of
+    from refactx.eval.questions import read_queries
+    from refactx.eval.sparql import ids_of, split_unknown
 
     asked = read_queries(file)
     ids = [ids_of(one.sparql).all if unknown else {str(at)} for at, one in enumerate(asked)]

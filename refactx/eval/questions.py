@@ -16,6 +16,7 @@ half. **The formats** are recognised by their content:
 | LC-QuAD 2.0 | list, `uid, question, NNQT_question, sparql_wikidata` | `sparql_wikidata` | the SPARQL query |
 | LC-QuAD 1.0 | list, `_id, corrected_question, sparql_query` | `corrected_question` | the SPARQL query |
 | KQA Pro | list, `question, answer, choices, program, sparql` | `program` | the SPARQL query |
+| SimpleQuestions on Wikidata | lines of `Q1, P2 (R2: inverse), Q3, question`, with tabs | the first line | single |
 | GrailQA | list, `qid, question, answer: [{answer_argument, entity_name}], level` | `s_expression` | `level` |
 
 Gold answers are English labels if the set has them, else ids, for which `with_names` adds names. WebQSP's are the union
@@ -28,7 +29,6 @@ is read if it is in the same folder.
 """
 
 import json
-import random
 import re
 import sys
 from collections import Counter, defaultdict
@@ -67,12 +67,14 @@ _PATTERN = re.compile(  # a property, as a prefixed name or as an IRI
 MAX_BYTES = 2 << 30
 """More than any published set has: 2WikiMultiHopQA's training file, with its paragraphs, has some 700 MB."""
 _TABLES = {
-    "a table of SimpleQuestions": re.compile(r"(?:www|fb)[.:][^\t\n]*\t[^\t\n]*\t[^\t\n]*\t|Q\d+\t[PR]\d+\tQ\d+\t"),
+    "a table of SimpleQuestions on Freebase": re.compile(r"(?:www|fb)[.:][^\t\n]*\t[^\t\n]*\t[^\t\n]*\t"),
     "a table of MetaQA": re.compile(r"[^\t\n]*\[[^\]\n]+\][^\t\n]*\t[^\t\n]+\n"),
     "YAML": re.compile(r"(?:---\s*\n|- |[A-Za-z_]+:\s*(?:\n|$))"),
     "a table (CSV or TSV)": re.compile(r"[^\n{}\[\]]*[,;\t][^\n{}\[\]]*\n"),
 }
 """What a file that is no JSON is, by its first line."""
+_SIMPLE = re.compile(r"(Q\d+)\t([PR])(\d+)\t(Q\d+)\t([^\t\n]*)")
+"""A line of SimpleQuestions on Wikidata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -658,6 +660,8 @@ def _documents(text: str, path: Path) -> Any:
     except (ValueError, RecursionError) as whole:
         if not text.strip():
             raise InputError(f"{path} is empty: give a file of questions") from None
+        if _SIMPLE.match(text):
+            return _simple_questions(text, path)
         lines = []
         for number, line in enumerate(text.split("\n"), 1):
             try:
@@ -676,20 +680,4 @@ def _documents(text: str, path: Path) -> Any:
         return lines
 
 
-def split_unknown(iris: Sequence[Collection[str]], share: float, seed: int) -> list[bool]:
-    """Return which questions, given the IRIs of each, are for a test with IRIs that no other question has.
-
-    As in arXiv:2502.13369, IRIs are drawn by chance, and all questions with one of them are test questions, until these
-    are `share` of all. An IRI of more questions than are wanted is not taken.
-
-    >>> split_unknown([{"Q1", "P1"}, {"Q2", "P1"}, {"Q3", "P1"}], 0.34, 0).count(True)
-    1
-    """
-    having, wanted, chosen = defaultdict[str, set[int]](set), round(share * len(iris)), set[int]()
-    for at, some in enumerate(iris):
-        for iri in some:
-            having[iri].add(at)
-    for iri in random.Random(seed).sample(sorted(having), len(having)):  # noqa: S311 - it hides nothing
-        if len(chosen | having[iri]) <= wanted:
-            chosen |= having[iri]
-    return [at in chosen for at in range(len(iris))]
+<<<<<<< HEAD

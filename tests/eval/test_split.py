@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refactx.cli.main import cli
-from refactx.eval.questions import read_queries, split_unknown
+from refactx.eval.questions import read_queries
+from refactx.eval.sparql import split_unknown
 
 IRIS = st.lists(st.sets(st.sampled_from("abcdefgh"), min_size=1, max_size=3), max_size=12)
 
