@@ -680,4 +680,18 @@ def _documents(text: str, path: Path) -> Any:
         return lines
 
 
-<<<<<<< HEAD
+def _simple_questions(text: str, path: Path) -> list[dict[str, Any]]:
+    """Return the lines of SimpleQuestions on Wikidata as records of our own form."""
+    records = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _SIMPLE.fullmatch(line)
+        if match is None:
+            raise InputError(
+                f"{path}, line {number}: expected subject, property, object and question with tabs between"
+            )
+        subject, way, property_, object_, question = match.groups()
+        path_of = ("^" if way == "R" else "") + f"wdt:P{property_}"
+        answer = {"value": f"http://www.wikidata.org/entity/{object_}"}
+        query = f"SELECT ?x {{ wd:{subject} {path_of} ?x }}"
+        records.append({"id": number, "question": question, "answers": [answer], "sparql": query, "kind": "single"})
+    return records
