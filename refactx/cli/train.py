@@ -151,8 +151,10 @@ def _queries(
     known = [
         GoldQuery(number, one.text, one.sparql, str(record.get("part") or ""))
         for number, (one, record) in enumerate(read_records(file), 1)
-        if one.sparql.strip() and split in ("all", half_of(one))
+        if one.sparql.strip() and one.text.strip() and split in ("all", half_of(one))
     ]
+    if not known:
+        raise InputError(f"{file} has no questions with gold SPARQL: give QALD, LC-QuAD 2.0, or lines with `sparql`")
 
     def teach(tokenizer: Any, end: int) -> "Lessons":
         retrieve = None

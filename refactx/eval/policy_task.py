@@ -30,6 +30,7 @@ from refactx.sparql.packs.shots import ShotChoice, shots_of, training_examples
 from refactx.sparql.packs.translation import Attempt
 from refactx.sparql.packs.translator import Translator
 from refactx.sparql.packs.writers import open_writers, resolved
+from refactx.sparql.placeholders.entry import Memory
 from refactx.sparql.placeholders.opening import open_memory
 from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver
 from refactx.sparql.placeholders.text import read_pgmr
@@ -176,14 +177,11 @@ class PolicyTask(IndexTask):
             )
         lacking = {way for _, ways in missing for way in ways}
         translators = self._translators([name for name in self.policies if name in lacking])
-        memory, feasible = None, FactFeasibility(self.opened_index)
         for question, ways in missing:
             texts: Record = dict(records.get("placeholders", {}).get(question.key, {}))
             for way in ways:
                 if way.startswith(RESOLVED_AT):
-                    memory, tau = memory or open_memory(self.opened_index), float(way.removeprefix(RESOLVED_AT))
-                    resolver = MemoryResolver(memory, tau=tau, feasible=feasible, must_match=True)
-                    record = self._resolved(texts, resolver)
+                    record = self._resolved(texts, float(way.removeprefix(RESOLVED_AT)))
                 else:
                     record = self._gold(question) if way == GOLD else self._written(question, way, translators)
                 texts = record if way == "placeholders" else texts
@@ -238,11 +236,16 @@ class PolicyTask(IndexTask):
         line = _line(found.attempts[0], is_pgmr=name in AS_PGMR, is_text=name != "from-walk")
         return line | self._ran(line["sparql"], found.writing, resolving)
 
-    def _resolved(self, texts: Record, resolver: MemoryResolver) -> Record:
-        """Return the line of a question whose text, of the line of `placeholders`, a resolver reads again."""
+    @cached_property
+    def _names(self) -> tuple[Memory, FactFeasibility]:
+        return open_memory(self.opened_index), FactFeasibility(self.opened_index)
+
+    def _resolved(self, texts: Record, tau: float) -> Record:
+        """Return the line of a question whose text, of the line of `placeholders`, is resolved again with a threshold."""
         if "error" in texts:
             return texts
-        started = time.perf_counter()
+        memory, feasible = self._names
+        started, resolver = time.perf_counter(), MemoryResolver(memory, tau=tau, feasible=feasible, must_match=True)
         line = _line(resolved(Attempt(text=texts["text"]), resolver), is_pgmr=True, is_text=True)
         return line | self._ran(line["sparql"], texts["seconds"]["writing"], time.perf_counter() - started)
 

@@ -592,8 +592,8 @@ def _card(report: dict[str, Any], text: str) -> str:
     settings = "\n".join(f"| {name} | {run[name]} |" for name in run)
     return f"""---
 base_model: {run["model"]}
-library_name: peft
-tags: [lora, refactx]
+library_name: {"peft" if run["rank"] else "transformers"}
+tags: [{"lora, " if run["rank"] else ""}refactx]
 ---
 
 {text}
