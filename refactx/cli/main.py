@@ -23,7 +23,7 @@ from refactx.lazy import clear_imports
 FIRST_STEPS = """\
 Language models that write facts of a knowledge base, and only facts that exist.
 
-  make demo                              in a clone: a model, an index, answers
+  refactx demo                           a small model, an index, three answers
   refactx ingest FILE --tokenizer MODEL  build an index of Wikidata or own facts
   refactx ask "QUESTION" --model MODEL   answer with facts of the index
   refactx --help                         list all commands
@@ -33,6 +33,7 @@ MODEL is a Hugging Face id, a folder or a GGUF file, or demo (a small model).
 Documentation: README.md and docs/ in the repository."""
 
 COMMANDS = {  # where each command is, and its line in the list, as its own help begins
+    "demo": ("demo:demo", "Build an index of a sample of Wikidata, and ask a small model three questions."),
     "ingest": ("ingest:ingest", "Build an index from files."),
     "ask": ("ask:ask", "Answer questions with facts of an index as proof."),
     "serve": ("serve:serve", "Serve answers with facts over HTTP, with OpenAI's API."),

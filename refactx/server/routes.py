@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from fcntl import LOCK_EX, flock
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,6 +51,7 @@ from refactx.documents import (
 )
 from refactx.errors import RefactxError
 from refactx.index.index import Index
+from refactx.locking import lock_file
 from refactx.mcp import fact_server, http_app, sparql_result
 from refactx.mcp.documents import AnswerForAssistants, answer_for_assistants
 from refactx.server.http import QUOTES, ApiError, RequestSlot, api_error, bad_request, may_write
@@ -273,7 +273,7 @@ def append_line(file: Path, document: Document) -> None:
     """Append a line of JSON to a file, whole, whoever else appends to it. Raises ApiError (507) if there is no room."""
     text = f"{json.dumps(document, ensure_ascii=False)}\n".encode("utf-8", "replace")
     with file.open("ab", buffering=0) as opened:
-        flock(opened, LOCK_EX)  # until it is closed
+        lock_file(opened, wait=True)  # until it is closed
         size = os.fstat(opened.fileno()).st_size
         try:
             if size + len(text) <= MOST_FEEDBACK and opened.write(text) == len(text):

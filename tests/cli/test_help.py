@@ -76,7 +76,7 @@ def test_a_group_names_options_that_exist() -> None:
 def test_without_a_command_the_first_steps_are_shown() -> None:
     done = CliRunner().invoke(cli, [])
     assert done.exit_code == 0
-    for step in ("make demo", "refactx ingest FILE", "refactx ask", "refactx COMMAND --help", "docs/"):
+    for step in ("refactx demo", "refactx ingest FILE", "refactx ask", "refactx COMMAND --help", "docs/"):
         assert step in done.stdout
     assert len(done.stdout.splitlines()) <= 12
     assert max(map(len, done.stdout.splitlines())) <= 82
