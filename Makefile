@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 VLLM := .venv-vllm
 CLIENTS := .venv-clients
+LLAMAINDEX := .venv-llamaindex
 SERVED := .venv-served
 
 .PHONY: demo llamacpp test test-long fuzz test-slow test-serve test-page test-cluster test-spark test-vllm test-served lint package bench docs format clean
@@ -33,7 +34,7 @@ fuzz: $(READY) ## property tests with new examples, for SECONDS; SEED=number rep
 test-slow: $(READY) ## the long crash and scale tests
 	$(BIN)/python -m pytest -q $(SLOW)
 
-test-serve: $(READY) $(CLIENTS)/.ready ## the server under load: 200 clients, kills, random requests, clients; 14 minutes
+test-serve: $(READY) $(CLIENTS)/.ready $(LLAMAINDEX)/.ready ## the server under load: 200 clients, kills, random requests, clients; 14 minutes
 	$(BIN)/python -m pytest -q $(SLOW) tests/server
 
 test-page: $(VENV)/.page ## the pages of the server in chromium: asking, exploring, errors, accessibility; 4 minutes
@@ -79,12 +80,18 @@ docs: $(READY) ## the documentation site, into site/; stops at a broken link
 $(CLIENTS)/.ready: Makefile
 	$(PYTHON) -m venv $(CLIENTS)
 	$(CLIENTS)/bin/python -m pip install --disable-pip-version-check --progress-bar off \
-		langchain==1.5.2 langchain-openai==1.7.4 llm==0.36 openai-agents==0.24.0 'pydantic-ai-slim[openai]==2.68.0' \
+		langchain==1.5.2 langchain-openai==1.7.4 llm==0.36 openai-agents==0.24.0 'pydantic-ai-slim[mcp,openai]==2.68.0' \
 		schemathesis==4.32.5
 	touch $(CLIENTS)/.ready
 
+# LlamaIndex needs the second version of OpenAI's client, the other clients the third.
+$(LLAMAINDEX)/.ready: Makefile
+	$(PYTHON) -m venv $(LLAMAINDEX)
+	$(LLAMAINDEX)/bin/python -m pip install --disable-pip-version-check --progress-bar off llama-index-llms-openai-like==0.8.1
+	touch $(LLAMAINDEX)/.ready
+
 clean:
-	rm -rf $(VENV) $(VLLM) $(CLIENTS) $(SERVED) build site .cache *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VLLM) $(CLIENTS) $(LLAMAINDEX) $(SERVED) build site .cache *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # Without a GPU, the CPU build of torch is enough, a tenth of the size; unless pip is configured to use another source.
 $(READY): pyproject.toml constraints.txt

@@ -311,6 +311,8 @@ class _Change:
                 selection = replace(selection, aliases=bool(own.get("aliases")))
         if selection.qualifiers is None and isinstance(own.get("qualifiers"), list):
             selection = replace(selection, qualifiers=tuple(own["qualifiers"]))
+        if own.get("references") and selection.qualifiers != ():
+            selection = replace(selection, references=True)
         if self.action == "update":
             names = selection.inverse_names or tuple((own.get("inverse_names") or {}).items())
             inverse = bool(own.get("inverse"))
@@ -392,7 +394,14 @@ class _Change:
         Return of how many properties the index has learned the inverse, if there are no facts to write.
         """
         connection, entry, adds = self.connection, self.entry, self.action != "forget"
-        if not parts and all_names is None:
+        # Facts that the index has may have other references in the sources.
+        refers = (
+            adds
+            and knowledge is not None
+            and "references" in knowledge.report.selection
+            and has_names(knowledge.folder, "labels.parquet")
+        )
+        if not parts and all_names is None and not refers:
             learned = 0
             if adds and knowledge is not None:
                 if not has_names(knowledge.folder):
@@ -443,6 +452,8 @@ class _Change:
                 writing.note_statements(self.connection, self.entry, knowledge.report.statements)
             for key in ("inverse_properties", "ready_inverses", "property_aliases", "units"):
                 _add_to_report(self.connection, self.entry, key, getattr(knowledge.report, key))
+            if "references" in knowledge.report.selection:
+                writing.add_to_report(self.connection, self.entry, "selection", {"references": True})
             own, tables = _own_tables(self.entry), knowledge.report.selection["tables"]
             if (rows_of := tables.get("rows_of", ())) and tuple(rows_of) != own.rows_of:
                 found = {"tables": {**own.to_json(), "rows_of": rows_of}}

@@ -36,7 +36,7 @@ from refactx.ingest.report import Report
 from refactx.ingest.sources import Inputs, Source
 from refactx.postgres.database import Database
 
-_FORMAT = 4
+_FORMAT = 5
 """The version of the files that steps leave; another one restarts all steps."""
 _BLOCK = 1 << 20
 BYTES_PER_TEXT_BYTE = 0.7

@@ -10,6 +10,7 @@ They are read once, into the work database of the change:
 | `names` | `entity BIGINT, name, id, kind VARCHAR`: of its knowledge base; an inverse has the negative number |
 | `labels` | `language VARCHAR, entity BIGINT, label VARCHAR`: other labels of these |
 | `inverse_of` | `inverse, claim VARCHAR`: the predicates of inverse facts, and those that they read backwards |
+| `gone_facts` | `entity BIGINT`: the numbers of facts that are taken away or replaced, whose references go |
 | `things` | `entity BIGINT, name, before VARCHAR`: what is updated or forgotten, its name afterwards and now |
 | `removed`, `added` | as `stored`: what the change takes away, and what it adds |
 
@@ -28,7 +29,7 @@ from pyarrow import compute, parquet
 from refactx.errors import CorruptIndexError, InputError
 from refactx.fact import ALIAS_OF, counted, visible
 from refactx.index.index import Index
-from refactx.index.names import LITERAL_KINDS, language_of, unpack_ids
+from refactx.index.names import LITERAL_KINDS, REFERENCES, language_of, unpack_ids
 from refactx.ingest.encoding import decode_texts
 from refactx.ingest.knowledge.knowledge_base import write_facts
 from refactx.ingest.profile import ROW_OF
@@ -87,6 +88,13 @@ WHERE a.name <> s.subject OR o.name <> s.object OR t.new_tail <> s.tail
 _NEW_TAILS = f"""
 SELECT tail, string_agg(predicate || '> <' || coalesce(name, object), '> <' ORDER BY place) AS new_tail
 FROM tail_parts LEFT JOIN things ON before = object AND {_ABOUT_ENTITY} GROUP BY tail
+"""
+_NUMBER = "fact_number('<' || concat_ws('> <', {0}subject, predicate, {0}object, nullif({0}tail, '')) || '>')"
+_GONE_FACTS = f"SELECT DISTINCT {_NUMBER.format('')} AS entity FROM removed"
+_LABELS_OF_RENAMED = f"""
+FROM labels SEMI JOIN things USING (entity)
+UNION ALL SELECT language, {_NUMBER.format("new_")} AS entity, label
+    FROM renamed JOIN labels ON language = '{REFERENCES}' AND entity = {_NUMBER.format("")}
 """
 _FORGOTTEN = f"""
 SELECT * FROM stored WHERE subject IN (SELECT before FROM things)
@@ -190,6 +198,7 @@ class Reviser:
             "added",
             "FROM given UNION SELECT new_subject AS subject, predicate, new_object AS object, new_tail AS tail FROM renamed",
         )
+        database.table("gone_facts", _GONE_FACTS)
         same = database.number("SELECT count(*) FROM (FROM given INTERSECT FROM stored)")
         database.table("kept", "FROM added INTERSECT FROM removed")
         database.table("removed", "FROM removed EXCEPT FROM kept")
@@ -210,6 +219,7 @@ class Reviser:
         rows = [self._thing(text) for text in dict.fromkeys(wanted)]
         self._database.table_of("things", pa.table(list(zip(*rows, strict=True)), schema=_THINGS))
         self._database.table("removed", _FORGOTTEN)
+        self._database.table("gone_facts", _GONE_FACTS)
         self._database.table("added", "FROM stored LIMIT 0")
         self._database.table("renamed_entities", "SELECT entity FROM things WHERE entity IS NOT NULL")
         none = "SELECT entity, name, id, kind AS object_kind FROM names LIMIT 0"
@@ -232,6 +242,7 @@ class Reviser:
         database.table("new_tails", _NEW_TAILS)
         database.table("renamed", _RENAMED)
         database.table("removed", "SELECT subject, predicate, object, tail FROM renamed")
+        database.table("gone_facts", _GONE_FACTS)
         database.table(
             "added", "SELECT new_subject AS subject, predicate, new_object AS object, new_tail AS tail FROM renamed"
         )
@@ -239,7 +250,7 @@ class Reviser:
         same = "FROM names SEMI JOIN things USING (entity)"
         database.table("new_names", f"SELECT entity, (SELECT name FROM things) AS name, id, kind AS object_kind {same}")
         database.table("new_ids", "SELECT entity, name FROM new_names")
-        database.table("new_labels", "FROM labels SEMI JOIN things USING (entity)")
+        database.table("new_labels", _LABELS_OF_RENAMED)
         return self._revision(may_rename=True)
 
     def rows_that_stay(self, knowledge: Path) -> int:
@@ -291,7 +302,8 @@ class Reviser:
             folders.pop("added")
         if not database.has_rows("removed"):
             folders.pop("removed")
-        gone = "SELECT language, entity FROM labels SEMI JOIN things USING (entity)"
+        gone = "SELECT entity FROM things UNION ALL FROM gone_facts"
+        gone = f"SELECT language, entity FROM labels WHERE entity IN ({gone})"
         database.table("gone_labels", f"{gone} EXCEPT SELECT language, entity FROM new_labels")
         if not may_rename or not (database.has_rows("renamed_entities") or database.has_rows("gone_labels")):
             folders.pop("names")
@@ -326,6 +338,7 @@ class Reviser:
         database.write_parquet("SELECT entity, name FROM all_names ORDER BY entity", folder / "ids.parquet")
         database.write_parquet(
             "FROM new_labels UNION ALL SELECT l.* FROM labels l ANTI JOIN things USING (entity)"
+            " ANTI JOIN gone_facts USING (entity)"
             " ANTI JOIN new_labels USING (language, entity) ORDER BY language, entity",
             folder / "labels.parquet",
         )

@@ -160,7 +160,7 @@ class Selection:
     and as `inverse`, since both serve questions that do not name a subject as its facts do.
 
     `qualifiers`: those that facts have, as groups and ids (`refactx.ingest.qualifiers`); (): none, and facts are those of a
-    truthy dump; None: all but what is bookkeeping.
+    truthy dump; None: all but what is bookkeeping. `references`: keep where Wikidata's statements are stated, beside the facts.
 
     `profile`: how the graph names its things; None: that of Wikidata, or what its triples say. `graphs`: the IRIs of the
     named graphs that are read; empty: all. `base`: the IRI that relative ones begin with; None: the address of their file.
@@ -184,6 +184,7 @@ class Selection:
     inverse_limit: int = INVERSE_LIMIT
     aliases: bool | None = None
     qualifiers: tuple[str, ...] | None = None
+    references: bool = False
     profile: Profile | None = None
     graphs: tuple[str, ...] = ()
     base: str | None = None
@@ -224,6 +225,8 @@ class Selection:
             check_qualifiers(self.qualifiers)
         if self.tables.qualifiers and self.qualifiers == ():
             raise InputError("--qualifier and --qualifiers none were both given: choose facts with qualifiers, or none")
+        if self.references and self.qualifiers == ():
+            raise InputError("--references and --qualifiers none were both given: leave out one of them")
         if self.inverse_names and not self.inverse:
             raise InputError("names for inverse facts were given without asking for inverse facts: add --inverse")
 
@@ -256,6 +259,8 @@ class Selection:
     def to_json(self) -> dict[str, Any]:
         """Return what the report of an ingest has: lists for sets and tuples, a mapping for `inverse_names`."""
         document = asdict(self)
+        if not self.references:
+            del document["references"]
         if self.properties is not None:  # IRIs, then ids by their numbers
             document["properties"] = sorted(
                 self.properties, key=lambda one: (int(one[1:]) if is_property(one) else 0, one)
@@ -311,6 +316,7 @@ class SourceOptions:
     qualifiers: str | None = option(
         None, "time, ordinal, of, role, other, ids; all; none.", metavar="LIST", group=_FACTS
     )
+    references: bool = option(False, "Keep the sources of Wikidata's statements.", group=_FACTS)
     inverse_names: Path | None = option(None, "Lines of P57<TAB>director of, or TOML.", metavar="FILE", group=_FACTS)
     inverse_limit: int = option(INVERSE_LIMIT, "At most N per object and property.", least=1, group=_FACTS)
     profile: str | None = option(

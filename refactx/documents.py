@@ -3,6 +3,7 @@
 A document is a frozen class, which FastAPI and the SDK of MCP take as it is; `to_json` makes JSON of any of them.
 """
 
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
@@ -29,13 +30,14 @@ if TYPE_CHECKING:
 
 
 def to_json(document: object) -> Any:
-    """Return what JSON has for a document: an object with its fields; for lists and mappings with documents, the same.
+    """Return what JSON has for a document: an object with its fields, without `references` if there are none; for lists and
+    mappings with documents, the same.
 
     >>> to_json({"facts": [EntityDocument("Alaska", "Q797", None)]})
     {'facts': [{'label': 'Alaska', 'id': 'Q797', 'url': None}]}
     """
     if is_dataclass(document):
-        document = vars(document)
+        document = {name: value for name, value in vars(document).items() if value or name != "references"}
     if isinstance(document, Mapping):
         return {name: to_json(value) for name, value in document.items()}
     return [to_json(one) for one in document] if isinstance(document, list | tuple) else document
@@ -65,10 +67,23 @@ class QualifierDocument:
     value: EntityDocument | LiteralValue
 
 
+class Referenced:
+    """What has references in its JSON only where there are some, as `to_json` writes it, also where pydantic makes the JSON."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: type, handler: Callable[[type], dict[str, Any]]) -> dict[str, Any]:
+        schema = handler(source)
+        for field in schema["schema"]["fields"]:
+            if field["name"] == "references":
+                field["serialization_exclude_if"] = operator.not_
+        return schema
+
+
 @dataclass(frozen=True, kw_only=True)
-class FactDocument:
+class FactDocument(Referenced):
     """A fact. `text`: as it is written; `inverse`: whether it reads its property backwards; `qualifiers`: of a statement;
-    `indexes`: of several that are read as one, those that have it; empty if one is read."""
+    `indexes`: of several that are read as one, those that have it; empty if one is read; `references`: the addresses of what
+    Wikidata says it is from."""
 
     text: str
     subject: EntityDocument
@@ -77,6 +92,7 @@ class FactDocument:
     inverse: bool
     qualifiers: Sequence[QualifierDocument] = ()
     indexes: Sequence[str] = ()
+    references: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +138,7 @@ def fact_fields(linked: LinkedFact, text: str) -> dict[str, Any]:
         "inverse": linked.inverse,
         "qualifiers": [QualifierDocument(named(name), _value(value)) for name, value in linked.qualifiers],
         "indexes": linked.indexes,
+        "references": linked.references,
     }
 
 

@@ -9,12 +9,14 @@ So the kind of an entity is in its number, and a number is found without a table
 beside it (`refactx.index.names`). Only what says that a text is a predicate makes it a property: its number without
 that is even. Two ids of a graph with 100 million would have the same number in one of 200 such graphs: an ingest finds
 it. In tables that also have inverses of properties, the inverse has the property's number with a minus sign.
+
+What is kept of a fact beside it is found by a number too: the first 60 bits of SHA-256 of its text (`fact_number`).
 """
 
 import re
 import struct
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ SQL_MACROS = """
 CREATE MACRO entity_number(id) AS CAST(substr(id, 2) AS BIGINT) * 2 + CAST(id[1] = 'P' AS BIGINT);
 CREATE MACRO entity_id(number) AS (CASE WHEN number & 1 = 1 THEN 'P' ELSE 'Q' END) || (number >> 1);
 CREATE MACRO is_property(number) AS number & 1 = 1;
+CREATE MACRO fact_number(text) AS CAST('0x' || substr(sha256(text), 1, 15) AS BIGINT);
 """
 """The functions of this module in DuckDB's SQL, for ids of Wikidata; `is_property` holds for any number, also for that
 of the inverse of a property."""
@@ -66,6 +69,15 @@ def entity_id(number: int) -> str:
     ('Q42', 'P569')
     """
     return f"{'P' if is_property(number) else 'Q'}{number >> 1}"
+
+
+def fact_number(fact: str) -> int:
+    """Return the number of a fact, given its text without the space before it and the terminator.
+
+    >>> fact_number("<Danny Boyle> <date of birth> <1956-10-20>")
+    191918332351395273
+    """
+    return int(sha256(fact.encode()).hexdigest()[:15], 16)
 
 
 def is_wikidata(number: int) -> bool:

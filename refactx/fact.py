@@ -51,7 +51,8 @@ MAX_PART_CHARACTERS = 1000
 PostgreSQL a whole page."""
 
 _WIKIDATA_ID = re.compile(r"[PQ][1-9]\d*", re.ASCII)
-_ADDRESS = re.compile(r"https?://[^\s<>]+")
+ADDRESS = re.compile(r"https?://[^\s<>]+")
+"""The address of a page, all of a text."""
 
 PAGE_FIELDS = re.compile(r"\{(id|local|label)\}")
 """What a pattern of pages has in it (`page_of`)."""
@@ -260,7 +261,7 @@ class Link:
             return self.page or None
         if _WIKIDATA_ID.fullmatch(self.id):
             return f"https://www.wikidata.org/wiki/{'Property:' if self.id.startswith('P') else ''}{self.id}"
-        return self.id if _ADDRESS.fullmatch(self.id) else None
+        return self.id if ADDRESS.fullmatch(self.id) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +270,7 @@ class LinkedFact:
 
     `inverse`: the fact was made from the triple (object, predicate, subject); `predicate` has that property's id.
     `qualifiers`: of a statement, with their values as `object` is. `indexes`: of several that are read as one, those that
-    have it.
+    have it. `references`: the addresses of what Wikidata says the fact is from, if the ingest kept them.
     """
 
     subject: Link
@@ -278,3 +279,19 @@ class LinkedFact:
     inverse: bool = False
     qualifiers: tuple[tuple[Link, Link | str], ...] = ()
     indexes: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The fact as it is written, without its terminator.
+
+        >>> LinkedFact(Link("Ann"), Link("mayor of"), Link("Graz"), qualifiers=((Link("start time"), "1990"),)).text
+        '<Ann> <mayor of> <Graz> <start time> <1990>'
+        """
+        pairs = tuple((name.label, label_of(value)) for name, value in self.qualifiers)
+        return verbalise(self.subject.label, self.predicate.label, label_of(self.object), pairs).lstrip()
+
+
+def label_of(part: Link | str) -> str:
+    """Return what a part of a fact is called."""
+    return part if isinstance(part, str) else part.label

@@ -50,6 +50,8 @@ _PLACES = {
         **{"text": "x", "kind": "k", "unit": "d", "value": "e"},
     },
     "value_nodes": {"value": "a", "field": "k", "text": "x", "entity": "b"},
+    "referred": {"statement": "a", "reference": "b"},
+    "reference_urls": {"reference": "a", "place": "k", "url": "x"},
 }
 _TYPES = {
     **{**dict.fromkeys("abcde", pa.int64()), **dict.fromkeys("wxyz", pa.string())},

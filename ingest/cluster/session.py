@@ -37,6 +37,7 @@ _BODIES = {
     "entity_number": "(CAST(substr({0}, 2) AS BIGINT) * 2 + CAST(startswith({0}, 'P') AS BIGINT))",
     "entity_id": "((CASE WHEN ({0} & 1) = 1 THEN 'P' ELSE 'Q' END) || CAST(shiftright({0}, 1) AS STRING))",
     "is_property": "(({0} & 1) = 1)",
+    "fact_number": "CAST(conv(substr(sha2({0}, 256), 1, 15), 16, 10) AS BIGINT)",
     "cut": "(CASE WHEN length({0}) > {1} THEN rtrim(substr({0}, 1, {1} - 1)) || '…' ELSE {0} END)",
     "starts_with": "startswith({0}, {1})",
     "ends_with": "endswith({0}, {1})",

@@ -9,7 +9,7 @@ A knowledge base is a folder of six files:
 | `names.parquet` | `name VARCHAR` (a unit's text), `id VARCHAR` (`Q42`, an IRI), `object_kind VARCHAR`, `entity BIGINT` |
 | `hubs.parquet` | `object, predicate, inverse VARCHAR, subjects BIGINT` (`refactx.postgres.catalogue`) |
 | `ids.parquet` | `entity BIGINT` (`refactx.entity_ids`; negative for an inverse), `name VARCHAR`, ascending |
-| `labels.parquet` | `language VARCHAR, entity BIGINT, label VARCHAR`: other labels than the name, ascending |
+| `labels.parquet` | `language VARCHAR, entity BIGINT, label VARCHAR`: other labels than the name, ascending; references |
 
 `names.parquet`, and `ids.parquet` in another order, have a row for each entity whose name occurs in a fact, and for the
 predicates of the inverse facts that hubs do not have; ready-made facts have no ids. `object_kind` of a property is
@@ -31,10 +31,10 @@ from pathlib import Path
 from refactx.entity_ids import FIRST_OTHER
 from refactx.errors import InputError
 from refactx.fact import counted
-from refactx.index.names import LITERAL_KINDS
+from refactx.index.names import LITERAL_KINDS, REFERENCES
 from refactx.ingest.knowledge.joins import STEPS, join_facts
 from refactx.ingest.knowledge.names import KnownNames, labels_by_language, name_entities
-from refactx.ingest.knowledge.statements import state_claims
+from refactx.ingest.knowledge.statements import REFERENCE_ROWS, state_claims
 from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, check_named, shape_graph
 from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount
 from refactx.ingest.parsers.parsed import LABEL, SCHEMAS, TITLE
@@ -150,7 +150,11 @@ def join_tables(
     joined = join_facts(database, selection, step, is_graph=of_graph is not None, is_stated=is_stated)
     report = _report(lines, joined, naming, selection, graph, needs_facts=known is None)
     database.table("new_names", _NAMES.format(literals=LITERAL_KINDS))
-    database.table("labels_by_language", labels_by_language(selection))
+    labels, keeps = labels_by_language(selection), selection.references and is_stated
+    database.table("labels_by_language", f"{labels} UNION ALL {REFERENCE_ROWS}" if keeps else labels)
+    if selection.references:
+        kept = database.number(f"SELECT count(*) FROM labels_by_language WHERE language = '{REFERENCES}'")
+        report = replace(report, notes=(*report.notes, f"references are kept of {counted(kept, 'fact')}"))
     return report
 
 

@@ -11,6 +11,8 @@
 | `tails` | `statement BIGINT, tail VARCHAR`: the pairs after an object, joined as parts are |
 | `statement_facts` | `subject, predicate, object, tail INTEGER` (units), distinct |
 
+`REFERENCE_ROWS` are rows as those of labels: the addresses of references of the statements of a fact, by its number.
+
 A tail is a unit as a part is: ` <start time> <1990> <end time> <1994>` without its ends. So a fact is three units or four.
 
 Lines of ready-made facts may have qualifiers too (`ready_statements`): then the line is the fact, as it stands.
@@ -27,6 +29,7 @@ from collections import Counter
 import pyarrow as pa
 
 from refactx.entity_ids import FIRST_OTHER
+from refactx.index.names import REFERENCES
 from refactx.ingest.parsers.parsed import AMOUNT, DEPRECATED, OF_NO_FACT, PRECISION, QUOTED, TIME, UNIT
 from refactx.ingest.parsers.values import VALUE_KINDS, format_time
 from refactx.ingest.qualifiers import MOST, order_of, places_of_names
@@ -143,6 +146,28 @@ JOIN units o ON o.text = r.object JOIN units t ON t.text = r.tail
 FACTS = """
 SELECT subject, predicate, object, -1 AS tail FROM plain_facts
 UNION ALL SELECT subject, predicate, object, tail FROM statement_facts
+"""
+MOST_REFERENCES = 3
+"""The most addresses that are kept of a fact: further ones are left out."""
+# Of a reference those of the best kind that it has. The facts are few whose numbers are the same: these have none.
+REFERENCE_ROWS = f"""
+SELECT '{REFERENCES}' AS language, entity, min(addresses) AS label FROM (
+    SELECT fact_number('<' || concat_ws('> <', s.text, p.text, o.text, t.text) || '>') AS entity, addresses FROM (
+        SELECT subject, predicate, object, tail, string_agg(url, ' ' ORDER BY nth) AS addresses FROM (
+            SELECT subject, predicate, object, tail, url,
+                row_number() OVER (PARTITION BY subject, predicate, object, tail ORDER BY min(place), url) AS nth
+            FROM (
+                SELECT subject, predicate, object, -1 AS tail, statement FROM stated_rows WHERE is_best
+                UNION ALL SELECT subject, predicate, object, tail, statement FROM stated_rows WHERE tail >= 0
+            )
+            JOIN referred USING (statement) JOIN reference_urls USING (reference)
+            JOIN (SELECT reference, min(place) AS place FROM reference_urls GROUP BY reference) USING (reference, place)
+            GROUP BY subject, predicate, object, tail, url
+        ) WHERE nth <= {MOST_REFERENCES} GROUP BY subject, predicate, object, tail
+    )
+    JOIN units s ON subject = s.unit JOIN units p ON predicate = p.unit JOIN units o ON object = o.unit
+    LEFT JOIN units t ON tail = t.unit
+) GROUP BY entity HAVING count(*) = 1
 """
 UNITS = """
     UNION ALL SELECT tail FROM tails

@@ -1,7 +1,7 @@
 """The parser of Wikidata's JSON: its dump (`latest-all.json.gz`), one entity a line, and entities as their pages give them.
 
 Terms become rows as those of RDF do (`refactx.ingest.parsers.wikidata`). Of a claim, the statement, its value and the
-values of its qualifiers are a line each, as the triples `p:`, `ps:` and `pq:` of RDF are; its references are counted. With
+values of its qualifiers are a line each, as the triples `p:`, `ps:` and `pq:` of RDF are, and so is a reference. With
 `--qualifiers none` the values are those of a truthy dump: of the best rank, without units, years as their 1 January.
 
 Values are written by the same functions as those of RDF, after a time has become what RDF has (`time_of_json`).
@@ -28,11 +28,13 @@ from refactx.ingest.parsers.parsed import (
     NORMAL,
     OTHER_NAME,
     PREFERRED,
+    REFERENCE_PLACES,
     SCHEMAS,
     TITLE,
     Parsed,
     clean_texts,
     fault,
+    reference_url,
     table_of,
 )
 from refactx.ingest.parsers.statement_triples import UNKNOWN
@@ -81,6 +83,8 @@ _RANKS = {"deprecated": DEPRECATED, "normal": NORMAL, "preferred": PREFERRED}
 _LARGE = 8 * BLOCK_BYTES
 """Bytes of JSON that take as long as processes take to start."""
 _BRACKETS = (b"", b"[", b"]")
+_OF_REFERENCES = ("referred", "reference_urls")
+_TABLES = ("terms", "statements", "ranks", "snaks", *_OF_REFERENCES)
 
 
 def parse_entities(block: bytes, first_line: int, selection: Selection, scope: str = "") -> Parsed:
@@ -135,8 +139,8 @@ class EntityDocuments:
         self._is_full = selection.qualifiers != ()
         self._dropped, self._faults = Counter[str](), list[tuple[int, str]]()
         # The values of rows, one row after another: tuples would be many objects for Python's collector to go through.
-        self._rows: dict[str, list[Any]] = {name: [] for name in ("terms", "statements", "ranks", "snaks")}
-        self._terms, self._statements, self._ranks, self._snaks = self._rows.values()
+        self._rows: dict[str, list[Any]] = {name: [] for name in _TABLES}
+        self._terms, self._statements, self._ranks, self._snaks, self._referred, self._urls = self._rows.values()
         self._left_out = set[tuple[int, str]]()
         self._title = selection.wikipedia.replace("-", "_") + "wiki"
         self._ranks_of_tags: dict[str, tuple[int, int] | None] = {}
@@ -257,8 +261,18 @@ class EntityDocuments:
                     self._add_snak(statement, found[0], False, one)
                 else:
                     self._dropped["other qualifier"] += 1
-        if references := claim.get("references"):
-            self._dropped["reference"] += len(references)
+        for reference in claim.get("references") or ():
+            self._add_reference(statement, reference)
+
+    def _add_reference(self, statement: int, reference: Mapping[str, Any]) -> None:
+        """Add the addresses of a reference; count one that has none."""
+        urls = _urls_of(reference) if self._selection.references else []
+        self._dropped["structure" if urls else "reference"] += 1
+        if urls:
+            self._next += 1
+            self._referred += statement, self._next
+        for place, url in urls:
+            self._urls += self._next, place, url
 
     def _add_snak(self, statement: int, property_: int, is_main: bool, snak: Mapping[str, Any]) -> None:
         value = self._value(snak, property_)
@@ -283,7 +297,7 @@ class EntityDocuments:
         if datatype in _NO_FACT:
             return _NO_FACT[datatype]
         if type_ == "wikibase-entityid":
-            id_ = value.get("id") or f"{'P' if value['entity-type'] == 'property' else 'Q'}{value['numeric-id']}"
+            id_ = _id_of(value)
             if is_wikidata_id(id_):
                 return entity_number(id_), None, None, None
             return "entity schema" if id_.startswith("E") else "lexeme"
@@ -317,7 +331,7 @@ class EntityDocuments:
             snaks = tables.pop("snaks").rename_columns({"statement": "subject"})
             tables = {"terms": tables["terms"], "claims": snaks.select(SCHEMAS["claims"].names)}
         result.tables = {**tables, "left_out": table_of("left_out", sorted(self._left_out))}
-        rows = sum(len(made) for name, made in tables.items() if name != "ranks")
+        rows = sum(len(made) for name, made in tables.items() if name not in ("ranks", *_OF_REFERENCES))
         result.statements = rows + self._dropped.total()
         result.lines = result.statements + len(self._faults)
         return result
@@ -351,6 +365,23 @@ def _read(text: bytes) -> Any:
         return orjson.loads(text)
     except ValueError:  # also for half a surrogate pair, and for other encodings
         return json.loads(text)
+
+
+def _urls_of(reference: Mapping[str, Any]) -> list[tuple[int, str]]:
+    """Return the addresses of a reference, each after its place in `REFERENCE_PLACES`."""
+    snaks, found = reference.get("snaks") or {}, []
+    for property_, place in REFERENCE_PLACES.items():
+        for snak in snaks.get(property_, ()):
+            value = snak["datavalue"]["value"] if snak["snaktype"] == "value" else None
+            id_ = _id_of(value) if isinstance(value, dict) and place else ""
+            text = value if isinstance(value, str) and not place else ""
+            if url := reference_url(entity_number(id_) if is_wikidata_id(id_) else text):
+                found.append((place, url))
+    return found
+
+
+def _id_of(value: Mapping[str, Any]) -> str:
+    return str(value.get("id") or f"{'P' if value['entity-type'] == 'property' else 'Q'}{value['numeric-id']}")
 
 
 def _fields(document: Mapping[str, Any], name: str) -> Iterable[Any]:

@@ -13,6 +13,8 @@
 | `ranks` | `statement BIGINT, rank UTINYINT`: 0 deprecated, 1 quoted, 2 normal, 3 preferred |
 | `snaks` | `statement, property BIGINT, is_main BOOLEAN`, an object as in `claims`, `unit, value BIGINT` |
 | `value_nodes` | `value BIGINT, field UTINYINT, text VARCHAR, entity BIGINT`: what RDF says of a time or an amount |
+| `referred` | `statement, reference BIGINT`: the references of statements |
+| `reference_urls` | `reference BIGINT, place UTINYINT, url VARCHAR`: their addresses, by `REFERENCE_PLACES` |
 | `ids` | `entity BIGINT, id VARCHAR`: the ids of entities that are not Wikidata's, maybe more than once |
 
 The kind of a text is a place in `refactx.ingest.parsers.values.VALUE_KINDS`, the language of a term one in the languages
@@ -40,9 +42,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from refactx.entity_ids import entity_numbers, other_number, other_numbers
+from refactx.entity_ids import entity_id, entity_numbers, other_number, other_numbers
 from refactx.errors import InputError
-from refactx.fact import MAX_PART_CHARACTERS, UNWRITTEN, clean_part, cut_part
+from refactx.fact import ADDRESS, MAX_PART_CHARACTERS, UNWRITTEN, Link, clean_part, cut_part
 from refactx.index.names import written_id
 from refactx.ingest.parsers.values import NO_LANGUAGE
 from refactx.ingest.sources import Source
@@ -72,11 +74,16 @@ SCHEMAS: dict[str, pa.Schema] = {
         }
     ),
     "value_nodes": pa.schema({"value": pa.int64(), "field": pa.uint8(), "text": _TEXT, "entity": pa.int64()}),
+    "referred": pa.schema({"statement": pa.int64(), "reference": pa.int64()}),
+    "reference_urls": pa.schema({"reference": pa.int64(), "place": pa.uint8(), "url": _TEXT}),
 }
 DEPRECATED, QUOTED, NORMAL, PREFERRED = range(4)
 """The values of `ranks.rank`. QUOTED: a triple that a node is about, and that no line asserts."""
 TIME, PRECISION, AMOUNT, UNIT = range(4)
 """The values of `value_nodes.field`."""
+REFERENCE_PLACES = {"P854": 0, "P248": 1, "P143": 2}
+"""The properties whose values say where a reference is, the best first: by URL, or the thing that it is stated in or imported
+from."""
 LABEL, DESCRIPTION, TITLE, SHORT_DESCRIPTION, OTHER_NAME, GIVEN_NAME, FAMILY_NAME, OWN_NAME, OWN_LABEL = range(9)
 """The values of `terms.kind`; short descriptions come from English Wikipedia (`refactx.ingest.parsers.wikipedia`). The
 names of a person make a label if there is none, and so do OWN_LABEL, by a predicate of a graph's own, and OWN_NAME, what an
@@ -259,6 +266,17 @@ def _snaks_of(claims: pa.Table, statements: NDArray[np.int64], *, is_main: bool)
     main = pa.array(np.full(len(claims), is_main, np.bool_))
     values = [claims[name] for name in ("property", "object", "text", "kind")]
     return pa.table([pa.array(statements), values[0], main, *values[1:], none, none], schema=SCHEMAS["snaks"])
+
+
+def reference_url(value: str | int) -> str | None:
+    """Return the address that a reference has: a URL as it is written (`written_id`), or the page on Wikidata of an entity,
+    given by its number; None for what is no address, or too long.
+
+    >>> reference_url("http://e.org/a\\u202e"), reference_url(84), reference_url("javascript:x")
+    ('http://e.org/a%E2%80%AE', 'https://www.wikidata.org/wiki/Q42', None)
+    """
+    url = written_id(value) if isinstance(value, str) else Link("", entity_id(value)).url
+    return url if url and len(url) <= MAX_PART_CHARACTERS and ADDRESS.fullmatch(url) else None
 
 
 def terms_of(entities: Any, kind: int, texts: pa.Array) -> pa.Table:

@@ -8,7 +8,8 @@
 | `psv:P...`, `pqv:P...` | the same, with the node of its value |
 | `wikibase:timeValue`, `timePrecision`, `quantityAmount`, `quantityUnit` | a row of `value_nodes` |
 | `rdf:type` of one of these, other parts of values | counted: `structure`, or `no value` |
-| `psn:`, `pqn:`, `prov:wasDerivedFrom`, `pr:`, `prv:` | counted: `normalized value`, `reference` |
+| `prov:wasDerivedFrom`; `pr:P854`, `pr:P248`, `pr:P143` | rows of `referred` and `reference_urls`, if asked for |
+| others of references; `psn:`, `pqn:` | counted: `reference`; `normalized value` |
 
 Nodes are numbers, made of the last bytes of their IRIs. The joins bring a statement's triples together
 (`refactx.ingest.knowledge.statements`): they may be anywhere in a dump.
@@ -32,9 +33,11 @@ from refactx.ingest.parsers.parsed import (
     NORMAL,
     PRECISION,
     PREFERRED,
+    REFERENCE_PLACES,
     SCHEMAS,
     TIME,
     UNIT,
+    reference_url,
 )
 from refactx.ingest.parsers.values import VALUE_KINDS
 from refactx.ingest.qualifiers import ENDS
@@ -47,6 +50,8 @@ _PROP = re.compile(r"https?://www\.wikidata\.org/prop/((?:[a-z-]+/)*)(P[1-9][0-9
 _ONTOLOGY = "http://wikiba.se/ontology#"
 _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 STATEMENT, RANK, MAIN, QUALIFIER, MAIN_NODE, QUALIFIER_NODE = "statement", "rank", "ps", "pq", "psv", "pqv"
+REFERS, SOURCE = "wasDerivedFrom", "pr"
+_DERIVED = "http://www.w3.org/ns/prov#wasDerivedFrom"
 _ROLES = {
     **{"": STATEMENT, "statement/": MAIN, "qualifier/": QUALIFIER},
     **{"statement/value/": MAIN_NODE, "qualifier/value/": QUALIFIER_NODE},
@@ -56,7 +61,7 @@ _ROLES = {
 _FIELDS = {"timeValue": TIME, "timePrecision": PRECISION, "quantityAmount": AMOUNT, "quantityUnit": UNIT}
 _OTHERS = {
     f"{_ONTOLOGY}rank": RANK,
-    "http://www.w3.org/ns/prov#wasDerivedFrom": "reference",
+    _DERIVED: "reference",
     **{f"{_ONTOLOGY}{field}": field for field in _FIELDS},
     **{
         f"{_ONTOLOGY}{name}": "structure"
@@ -87,9 +92,11 @@ def role_of(predicate: str, selection: Selection) -> tuple[str, int] | None:
     if selection.qualifiers == ():
         return None
     if (role := _OTHERS.get(predicate)) is not None:
-        return role, -1
+        return REFERS if selection.references and predicate == _DERIVED else role, -1
     match = _PROP.fullmatch(predicate)
     role = None if match is None else _ROLES.get(match[1])
+    if selection.references and match and match[1] == "reference/" and match[2] in REFERENCE_PLACES:
+        role = SOURCE
     return None if match is None or role is None else (role, entity_number(match[2]))
 
 
@@ -125,6 +132,8 @@ class StatementRows:
             "ranks": _table("ranks", self._subject_nodes(ranks), known.astype(np.uint8)),
             "snaks": pa.concat_tables([*self._snaks(dropped, reason_of), nodes]),
             "value_nodes": fields,
+            "referred": self._referred(dropped),
+            "reference_urls": self._urls(dropped),
         }
 
     def count_types(self, rows: Positions, dropped: Counter[str], no_value: tuple[str, ...]) -> Positions:
@@ -214,6 +223,25 @@ class StatementRows:
                 _table("value_nodes", self._subject_nodes(rows), np.full(len(rows), field, np.uint8), texts, entities)
             )
         return pa.concat_tables(tables)
+
+    def _referred(self, dropped: Counter[str]) -> pa.Table:
+        rows = self._rows(REFERS)
+        dropped["structure"] += len(rows)
+        return _table("referred", self._subject_nodes(rows), self._object_nodes(rows))
+
+    def _urls(self, dropped: Counter[str]) -> pa.Table:
+        """Return the addresses of references; count values that are none."""
+        rows, statements = self._rows(SOURCE), self._statements
+        of_predicates = [REFERENCE_PLACES.get(one.rpartition("/")[2], 0) for one in statements.predicates]
+        places = np.array(of_predicates, np.uint8)[statements.predicate[rows]]
+        values = statements.objects(rows).to_pylist()
+        for at in np.flatnonzero((places > 0) | (statements.suffix[rows] >= 0)).tolist():
+            entity = int(statements.object[rows[at]])
+            values[at] = entity if places[at] and entity >= 0 else ""
+        urls = pa.array(map(reference_url, values), pa.large_string())
+        good = urls.is_valid().to_numpy(zero_copy_only=False)
+        dropped.update({"structure": int(good.sum()), "reference": int((~good).sum())})
+        return _table("reference_urls", self._subject_nodes(rows[good]), places[good], urls.drop_null())
 
     def _snak_table(self, rows: Positions, **columns: pa.Array | NDArray[np.int64] | NDArray[np.uint8]) -> pa.Table:
         is_main = self._are(MAIN, rows) | self._are(MAIN_NODE, rows)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from refactx.fact import Link, LinkedFact, verbalise
+from refactx.fact import LinkedFact, label_of
 from refactx.linking.names import bare_name, unaccented
 from refactx.selection.mentions import words_of
 from refactx.walks.answered import AnsweredQuery
@@ -58,17 +58,12 @@ def evidence_of(
 
 def text_of(fact: LinkedFact) -> str:
     """Return a fact as it is written, with its terminator."""
-    qualifiers = tuple((name.label, _name(value)) for name, value in fact.qualifiers)
-    return f"{verbalise(*parts_of(fact), qualifiers).strip()} ."
+    return f"{fact.text} ."
 
 
 def parts_of(fact: LinkedFact) -> tuple[str, str, str]:
     """Return the names of a fact's subject, predicate and object."""
-    return fact.subject.label, fact.predicate.label, _name(fact.object)
-
-
-def _name(part: Link | str) -> str:
-    return part if isinstance(part, str) else part.label
+    return fact.subject.label, fact.predicate.label, label_of(fact.object)
 
 
 def _saying(answer: str, facts: Sequence[LinkedFact]) -> Sequence[LinkedFact]:
@@ -99,7 +94,7 @@ def _object(fact: LinkedFact) -> str:
 
 def _is_value(fact: LinkedFact, answer: str) -> bool:
     """Return whether an answer has the object of a fact, or the value of a qualifier."""
-    values = [_object(fact), *(bare_name(_name(value)) for _, value in fact.qualifiers)]
+    values = [_object(fact), *(bare_name(label_of(value)) for _, value in fact.qualifiers)]
     return not _values(answer).isdisjoint(map(unaccented, values))
 
 

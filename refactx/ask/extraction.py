@@ -29,6 +29,7 @@ from refactx.ask.sentences import (
     Place,
     SentenceParts,
     meet,
+    names_unit,
     places_of,
     plain_sentence,
     read_sentences,
@@ -47,7 +48,7 @@ from refactx.walks.checks import LinkedFactSet
 from refactx.walks.facts import drawn_subjects
 from refactx.walks.language import FactSet, ValueKind
 from refactx.walks.statements import Span
-from refactx.walks.values import parse_time
+from refactx.walks.values import parse_amount, parse_time
 
 NewNames = Literal["none", "typed", "any"]
 """Which names that the index does not have may be in facts: none; those of a class that the schema gives; any."""
@@ -60,6 +61,8 @@ COMPARED, MOST_ITEMS = 4, 24
 """The most predicates of a pair that the model compares, and names and values of a sentence that are looked at."""
 LEAST_CONFIDENCE = 1.0
 """In nats, of a fact: how much likelier its predicate makes the words than none, with what its meaning counts for."""
+EXAMPLES_OF_UNITS = 8
+"""The most things of which the amounts of a predicate tell its units."""
 WIDER = 40
 """The most wider classes of a thing that are looked at for a schema."""
 _HIDDEN = frozenset((*DESCRIPTIONS, ALIAS_OF))
@@ -124,21 +127,30 @@ class UsualPredicates:
     def __init__(self, source: FactSource, facts: FactSet, class_of: str | None) -> None:
         self._facts, self._class_of = facts, class_of
         self._things, self._having, self.all = Counter[str](), defaultdict[str, Counter[str]](Counter), Counter[str]()
+        self._examples = defaultdict[str, list[str]](list)
         names = [one for one in dict.fromkeys(drawn_subjects(source, DRAWN, "usual")) if not one.endswith(ALIAS)]
         for name in names:
             predicates = facts.predicates(name).keys()
             self.all.update(predicates)
+            for one in predicates:
+                self._examples[one] += [name] * (len(self._examples[one]) < EXAMPLES_OF_UNITS)
             for class_ in self.classes(name):
                 self._things[class_] += 1
                 self._having[class_].update(predicates)
         self._drawn = len(names)
         self.classes = lru_cache(4096)(self.classes)  # type: ignore[method-assign]
+        self.units = lru_cache(4096)(self.units)  # type: ignore[method-assign]
 
     def classes(self, name: str) -> tuple[str, ...]:
         """Return the classes of a thing."""
         if self._class_of is None:
             return ()
         return tuple(class_ for _, class_ in islice(self._facts.objects([name], self._class_of), MOST_ITEMS))
+
+    def units(self, predicate: str) -> tuple[str, ...]:
+        """Return the units of a predicate's amounts, the shortest first."""
+        found = (value for _, value in islice(self._facts.objects(self._examples[predicate], predicate), MOST_ITEMS))
+        return tuple(sorted({amount[1] for amount in map(parse_amount, found) if amount and amount[1]}, key=len))
 
     def log_share(self, classes: Sequence[str], predicate: str) -> float:
         """Return the logarithm of the share of things of some classes that have a predicate, smoothed by that of all."""
@@ -150,7 +162,8 @@ class UsualPredicates:
 @dataclass(frozen=True, slots=True)
 class _Item:
     """A name or value of a sentence: its `place`, what a fact has for it, and its kind. `called`: as the sentence has it;
-    `bounds`: whether what is said of another item ends here; `is_new`: whether the index does not have it."""
+    `bounds`: whether what is said of another item ends here; `is_new`: whether the index does not have it; `unit`: the word
+    after a number that may be its unit."""
 
     place: Place
     name: str
@@ -158,6 +171,7 @@ class _Item:
     called: str
     bounds: bool = True
     is_new: bool = False
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,17 +233,24 @@ class _StatedSentence(SentenceParts):
             alone, *found = (yield from score.likelihoods([self.fact_ids(pair.subject.name), *texts], trees)).tolist()
             yield from score.close()
             best, name = max(zip(found, pair.names, strict=True), key=lambda one: one[0] + pair.names[one[1]])
-            confidence = best - alone + pair.names[name]
-            if confidence < self._options.min_confidence:
+            confidence, object_ = best - alone + pair.names[name], self._in_unit(pair.item, name)
+            if confidence < self._options.min_confidence or object_ is None:
                 continue
             if self._options.verify and not (yield from self._is_stated(pair, name, trees)):
                 doubted += 1
                 continue
-            triple = self._reader.forwards(pair.subject.name, name, pair.item.name)
+            triple = self._reader.forwards(pair.subject.name, name, object_)
             new = tuple(one.name for one in (pair.subject, pair.item) if one.is_new)
             new += (name,) if name not in self._reader.kinds else ()
             facts.append((fact_of(*triple), confidence, new))
         return facts, doubted
+
+    def _in_unit(self, item: _Item, predicate: str) -> str | None:
+        """Return what a fact with a predicate has for an item: a number with the unit that it has there, if the predicate's
+        have one; None if it is said in no such unit."""
+        units = self._reader.usual.units(predicate) if item.kind == "quantity" else ()
+        found = next((f"{item.name} {one}" for one in units if item.unit and names_unit(item.unit, one)), None)
+        return found if units else item.name
 
     def _score(self, said: str) -> QuestionScore:
         encode = self.machine.source.tokenizer.encode
@@ -309,7 +330,7 @@ class _StatedSentence(SentenceParts):
             if place not in times or one.unit:
                 whole = one.value.to_integral_value()
                 text = f"{whole:f}" if whole == one.value else f"{one.value.normalize():f}"
-                yield _Item(place, text, "quantity", self.text[slice(*place)])
+                yield _Item(place, text, "quantity", self.text[slice(*place)], unit=one.unit)
 
     def _quoted(self) -> Iterator[_Item]:
         for one in _QUOTED.finditer(self.text):

@@ -121,15 +121,14 @@ class SaidNumber:
     def says(self, amount: str) -> bool | None:
         """Return whether it says the amount of a fact, as it is or rounded; None if that cannot be told."""
         known, unit = parse_amount(amount) or (None, "")
-        unit_of = unit.lower().split()
         if known is None or abs(known.adjusted()) > MOST_DIGITS:
             return None
-        if self.unit and unit_of and not any(_abbreviates(self.unit, one) for one in unit_of):
+        if self.unit and unit and not names_unit(self.unit, unit):
             return None
         if known == self.value or (self.may_round and abs(known - self.value) <= self.step):
             return True
         is_near = abs(known - self.value) <= max(self.step, _half_step(known))
-        return None if is_near or (self.unit and not unit_of) else False
+        return None if is_near or (self.unit and not unit) else False
 
 
 def _half_step(number: Decimal) -> Decimal:
@@ -143,8 +142,16 @@ def _half_step(number: Decimal) -> Decimal:
     return Decimal(5).scaleb(int(exponent) + zeros - 1)
 
 
+def names_unit(word: str, unit_of: str) -> bool:
+    """Return whether a word after a number stands for a word of a unit.
+
+    >>> names_unit("km", "kilometre"), names_unit("square", "square kilometre"), names_unit("people", "metre")
+    (True, True, False)
+    """
+    return any(_abbreviates(word, one) for one in unit_of.lower().split())
+
+
 def _abbreviates(word: str, unit_word: str) -> bool:
-    """Return whether a word stands for a word of a unit: `km` and `kilometers` for `kilometre`."""
     letters = iter(unit_word)
     return words_of(word) == words_of(unit_word) or (
         word[0] == unit_word[0]

@@ -95,8 +95,8 @@ def query_text(query: str) -> str:
 
 
 def plain(answer: Answer, *, free: bool = False) -> str:
-    """Return the answer as lines, with a line end after the last: then what proves it, each fact once, and below it its pages,
-    indented. Facts that were only tried are counted.
+    """Return the answer as lines, with a line end after the last: then what proves it, each fact once, and below it its pages
+    and references, indented. Facts that were only tried are counted.
 
     Of the text before the answer, what is marked as not found in the index is shown, indented; all of it if it came to no
     answer. `free`: whether it was asked without an index.
@@ -112,6 +112,8 @@ def plain(answer: Answer, *, free: bool = False) -> str:
         lines.append(line(fact.text))
         if pages := [url for _, url in _links([fact.fact])]:
             lines.append(f"  {' '.join(pages)}")
+        if fact.fact.references:
+            lines.append(f"  from {' '.join(map(visible, fact.fact.references))}")
     if left_out := left_out_of(answer):
         lines.append(left_out)
     return "\n".join(lines) + "\n"
@@ -181,14 +183,16 @@ def _rows(facts: Sequence[LinkedFact], shortens: bool) -> Iterator[FactPart]:
         yield _row(0, subject, shortens, style=SUBJECT)
         for (predicate, inverse), values in properties.items():
             yield _row(1, predicate, shortens, note=" (inverse)" if inverse else "")
-            for value, qualifiers, indexes in values:
+            for value, qualifiers, indexes, references in values:
                 yield _row(2, value, shortens, note=f" [{', '.join(indexes)}]" if indexes else "")
                 for name, said in qualifiers:
                     yield _row(3, said, shortens, of=f"{name.label}: ")
+                for url in map(visible, references):
+                    yield FactPart(3, Text.assemble("from ", (_address(url), Style(link=url)), style="dim"), None)
 
 
-Stated = tuple[Link | str, tuple[tuple[Link, Link | str], ...], tuple[str, ...]]
-"""A value with its qualifiers, and the indexes that have it."""
+Stated = tuple[Link | str, tuple[tuple[Link, Link | str], ...], tuple[str, ...], tuple[str, ...]]
+"""A value with its qualifiers, the indexes that have it, and its references."""
 
 
 def _grouped(facts: Sequence[LinkedFact]) -> dict[Link, dict[tuple[Link, bool], list[Stated]]]:
@@ -196,7 +200,7 @@ def _grouped(facts: Sequence[LinkedFact]) -> dict[Link, dict[tuple[Link, bool], 
     grouped: dict[Link, dict[tuple[Link, bool], list[Stated]]] = {}
     for fact in facts:
         values = grouped.setdefault(fact.subject, {}).setdefault((fact.predicate, fact.inverse), [])
-        if (stated := (fact.object, fact.qualifiers, fact.indexes)) not in values:
+        if (stated := (fact.object, fact.qualifiers, fact.indexes, fact.references)) not in values:
             values.append(stated)
     return grouped
 

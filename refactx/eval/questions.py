@@ -16,6 +16,7 @@ half. **The formats** are recognised by their content:
 | LC-QuAD 2.0 | list, `uid, question, NNQT_question, sparql_wikidata` | `sparql_wikidata` | the SPARQL query |
 | LC-QuAD 1.0 | list, `_id, corrected_question, sparql_query` | `corrected_question` | the SPARQL query |
 | KQA Pro | list, `question, answer, choices, program, sparql` | `program` | the SPARQL query |
+| SimpleQuestions on Wikidata | lines of `Q1, P2 (R2: inverse), Q3, question`, with tabs | the first line | single |
 | GrailQA | list, `qid, question, answer: [{answer_argument, entity_name}], level` | `s_expression` | `level` |
 
 Gold answers are English labels if the set has them, else ids, for which `with_names` adds names. WebQSP's are the union
@@ -66,12 +67,14 @@ _PATTERN = re.compile(  # a property, as a prefixed name or as an IRI
 MAX_BYTES = 2 << 30
 """More than any published set has: 2WikiMultiHopQA's training file, with its paragraphs, has some 700 MB."""
 _TABLES = {
-    "a table of SimpleQuestions": re.compile(r"(?:www|fb)[.:][^\t\n]*\t[^\t\n]*\t[^\t\n]*\t|Q\d+\t[PR]\d+\tQ\d+\t"),
+    "a table of SimpleQuestions on Freebase": re.compile(r"(?:www|fb)[.:][^\t\n]*\t[^\t\n]*\t[^\t\n]*\t"),
     "a table of MetaQA": re.compile(r"[^\t\n]*\[[^\]\n]+\][^\t\n]*\t[^\t\n]+\n"),
     "YAML": re.compile(r"(?:---\s*\n|- |[A-Za-z_]+:\s*(?:\n|$))"),
     "a table (CSV or TSV)": re.compile(r"[^\n{}\[\]]*[,;\t][^\n{}\[\]]*\n"),
 }
 """What a file that is no JSON is, by its first line."""
+_SIMPLE = re.compile(r"(Q\d+)\t([PR])(\d+)\t(Q\d+)\t([^\t\n]*)")
+"""A line of SimpleQuestions on Wikidata."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,15 @@ class Question:
     def answer_kind(self) -> str:
         """The kind of its answer: `generic`, `yes or no`, `enumeration` or `not given` (see `kind_of_answer`)."""
         return kind_of_answer(self.answers)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the question as a line of a file that is read again, without other names of its answers."""
+        fields = {"id": self.key or self.id, "source": self.source, "question": self.text, "kind": self.kind}
+        answers = {"answers": [gold.text for gold in self.answers if gold.text]}
+        ids = [*self.answer_ids, *(gold.id for gold in self.answers if gold.id)]
+        return (
+            fields | answers | ({"answer_ids": ids} if ids else {}) | ({"sparql": self.sparql} if self.sparql else {})
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -648,6 +660,8 @@ def _documents(text: str, path: Path) -> Any:
     except (ValueError, RecursionError) as whole:
         if not text.strip():
             raise InputError(f"{path} is empty: give a file of questions") from None
+        if _SIMPLE.match(text):
+            return _simple_questions(text, path)
         lines = []
         for number, line in enumerate(text.split("\n"), 1):
             try:
@@ -664,3 +678,20 @@ def _documents(text: str, path: Path) -> Any:
                     f"{path} is neither JSON nor one JSON object a line ({where}): give a file of questions"
                 ) from error
         return lines
+
+
+def _simple_questions(text: str, path: Path) -> list[dict[str, Any]]:
+    """Return the lines of SimpleQuestions on Wikidata as records of our own form."""
+    records = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _SIMPLE.fullmatch(line)
+        if match is None:
+            raise InputError(
+                f"{path}, line {number}: expected subject, property, object and question with tabs between"
+            )
+        subject, way, property_, object_, question = match.groups()
+        path_of = ("^" if way == "R" else "") + f"wdt:P{property_}"
+        answer = {"value": f"http://www.wikidata.org/entity/{object_}"}
+        query = f"SELECT ?x {{ wd:{subject} {path_of} ?x }}"
+        records.append({"id": number, "question": question, "answers": [answer], "sparql": query, "kind": "single"})
+    return records

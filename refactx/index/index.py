@@ -7,6 +7,7 @@ import heapq
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain, islice, pairwise
 from types import TracebackType
@@ -14,12 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from refactx.entity_ids import entity_id, inverse_numbers, is_wikidata, numbers_of
+from refactx.entity_ids import entity_id, fact_number, inverse_numbers, is_wikidata, numbers_of
 from refactx.errors import CorruptIndexError, IndexNotFoundError
 from refactx.fact import (
-    ALIAS,
-    ALIAS_OF,
-    DESCRIPTIONS,
+    ADDRESS,
     Fact,
     Link,
     LinkedFact,
@@ -28,7 +27,8 @@ from refactx.fact import (
     split_fact,
     written_fact,
 )
-from refactx.index.names import FIRST_KEY, LITERAL_KINDS, Named, find_names, find_numbers, unpack_block
+from refactx.index.linked import link_facts
+from refactx.index.names import FIRST_KEY, LITERAL_KINDS, REFERENCES, Named, find_names, find_numbers, unpack_block
 from refactx.index.source import IndexSource, RefreshedSnapshot, SegmentSource, Snapshot
 from refactx.postgres.entry import CatalogueEntry
 from refactx.tokenizer import FactTokenizer
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 FACTS_AT_ONCE = 1024
 """Facts whose names one query looks up: a round trip takes as long as some ten blocks of names."""
 
-FindNames = Callable[[set[str]], Mapping[str, Named]]
-"""A lookup of names, without those that the knowledge base does not have."""
-
 _COLUMNS = ("subject", "predicate", "object", "subject_id", "predicate_id", "object_id", "object_kind")
 
 CACHE_BYTES = 256 << 20
@@ -57,61 +54,6 @@ CACHE_BYTES = 256 << 20
 
 LARGEST_PROPERTY = 20_000
 """The largest number of a property's id that is looked up: Wikidata had some 13,700 in 2026."""
-
-
-def link_facts(facts: Sequence[Fact], find: FindNames, link: Callable[..., Link] = Link) -> list[LinkedFact]:
-    """Return the facts with their ids, in the same order. `find` is called twice, for any number of facts.
-
-    `link`: makes a link of a label and an id.
-
-    The second call needs the results of the first: the predicate decides whether the object is a literal or an entity.
-    """
-    named = find({name for fact in facts for name in (fact.subject, fact.predicate, *dict(fact.qualifiers))})
-    names = {fact.object for fact in facts if _has_named_object(fact, named.get(fact.predicate))}
-    pairs = (pair for fact in facts for pair in fact.qualifiers)
-    names |= {value for name, value in pairs if _leads_to_names(named.get(name))}
-    objects = find(names)
-    return [_linked(fact, named, objects, link) for fact in facts]
-
-
-def _is_alias(fact: Fact, predicate: Named | None) -> bool:
-    return predicate is None and fact.predicate == ALIAS_OF and fact.subject.endswith(ALIAS)
-
-
-def _leads_to_names(predicate: Named | None) -> bool:
-    return predicate is not None and predicate.object_kind in ("entity", "mixed", "inverse")
-
-
-def _has_named_object(fact: Fact, predicate: Named | None) -> bool:
-    return _leads_to_names(predicate) or _is_alias(fact, predicate)
-
-
-def _linked(
-    fact: Fact, named: Mapping[str, Named], objects: Mapping[str, Named], link: Callable[..., Link]
-) -> LinkedFact:
-    predicate = named.get(fact.predicate)
-    kind = predicate.object_kind if predicate else None
-    entity = objects.get(fact.object) if _has_named_object(fact, predicate) else None
-    subject = entity if _is_alias(fact, predicate) else named.get(fact.subject)
-    is_literal = kind in LITERAL_KINDS or fact.predicate in DESCRIPTIONS or (kind == "mixed" and entity is None)
-    return LinkedFact(
-        link(fact.subject, subject.id if subject else None),
-        link(fact.predicate, predicate.id if predicate else None),
-        fact.object if is_literal else link(fact.object, entity.id if entity else None),
-        inverse=kind == "inverse",
-        qualifiers=tuple(_qualifier(name, value, named, objects, link) for name, value in fact.qualifiers),
-    )
-
-
-def _qualifier(
-    name: str, value: str, named: Mapping[str, Named], objects: Mapping[str, Named], link: Callable[..., Link]
-) -> tuple[Link, Link | str]:
-    predicate = named.get(name)
-    entity = objects.get(value) if _leads_to_names(predicate) else None
-    label = link(name, predicate.id if predicate else None)
-    if predicate is not None and entity is None and predicate.object_kind != "entity":
-        return label, value
-    return label, link(value, entity.id if entity else None)
 
 
 def _row(fact: LinkedFact, kind: str | None) -> tuple[str | None, ...]:
@@ -423,12 +365,12 @@ class Index:
             yield pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema)
 
     def links(self, fact: Fact) -> LinkedFact:
-        """Return the parts of a fact with their ids, if the knowledge base has them.
+        """Return the parts of a fact with their ids, if the knowledge base has them, and its references.
 
         The predicate of an inverse fact has the id of the property that it reads backwards, an alias the id of its
         entity. Raises as `children` does.
         """
-        (linked,) = link_facts([fact], lambda names: self._find(find_names, names), self.link)
+        (linked,) = self.with_references(link_facts([fact], partial(self._find, find_names), self.link))
         return linked
 
     def links_of(self, facts: Iterable[Fact]) -> Iterator[LinkedFact]:
@@ -439,7 +381,26 @@ class Index:
         waiting = iter(facts)
         while some := list(islice(waiting, FACTS_AT_ONCE)):
             # Up to 2,048 blocks from a cold disk may take longer than the limit for one lookup.
-            yield from link_facts(some, lambda names: self._find(find_names, names, unlimited=True), self.link)
+            find = partial(self._find, find_names, unlimited=True)
+            yield from self.with_references(link_facts(some, find, self.link))
+
+    def with_references(self, facts: Iterable[LinkedFact]) -> list[LinkedFact]:
+        """Return facts with their references, with one query of each name table for all of them."""
+        given = list(facts)
+        found = self.references_of([one.text for one in given])
+        return [replace(one, references=urls) for one, urls in zip(given, found, strict=True)] if any(found) else given
+
+    def references_of(self, facts: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the addresses of the sources that Wikidata has for facts, given as texts without terminators: none, unless
+        the ingest kept references.
+
+        index.references_of(["<Oslo> <population> <709037> <point in time> <2022>"])  # [("https://www.ssb.no/",)]
+        """
+        if not (self.entry.report.get("selection") or {}).get("references"):
+            return [()] * len(facts)
+        numbers = [fact_number(one.strip()) for one in facts]
+        found = self._find(partial(find_numbers, language=REFERENCES), set(numbers), unlimited=True)
+        return [tuple(filter(ADDRESS.fullmatch, found.get(number, "").split(" "))) for number in numbers]
 
     def link(self, label: str, id_: str | None) -> Link:
         """Return the link of a part and its id, with the address of its page: by the pattern `--link` of the ingest, or

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, tee
+from itertools import chain, islice, tee
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -121,6 +121,11 @@ class JoinedIndex(Index):
         waiting, again = tee(facts)
         for linked, fact in zip(super().links_of(waiting), again, strict=False):
             yield replace(linked, indexes=tuple(self.origins(fact.text)))
+
+    def references_of(self, facts: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return the references of facts, given as texts without terminators, in all parts."""
+        found = [part.references_of([self.text_in(part.name, one) for one in facts]) for part in self.parts]
+        return [tuple(dict.fromkeys(chain(*urls))) for urls in zip(*found, strict=True)]
 
     def text_in(self, index: str, fact: str) -> str:
         """Return the text of a fact with the names that a part has."""

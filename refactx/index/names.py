@@ -10,7 +10,8 @@ A name table has three kinds of rows, packed as pieces of the tree are (`refactx
   The steps are the differences of neighbouring numbers, unsigned and little-endian, in as few bytes each as the largest
   needs: 1, 2, 4 or 8.
 * Labels by language and id, between these: labels in the further languages of an index, where the name is another one.
-  A key is the byte 1, the code of the language, a zero byte and the number; a block is as one of names by id.
+  A key is the byte 1, the code of the language, a zero byte and the number; a block is as one of names by id. So are the
+  references of facts (`REFERENCES`).
 """
 
 import re
@@ -47,6 +48,10 @@ FIRST_KEY = b"\x02"
 
 LITERAL_KINDS = ("literal", "time", "quantity", "coordinates", "text")
 """The kinds of a property whose objects are literals. `literal`: of several kinds, or of one that is not known."""
+
+REFERENCES = "references"
+"""In place of the language of labels, of which none is called so: the addresses of a fact's references, with a space between
+them, by the number of the fact (`refactx.entity_ids.fact_number`)."""
 
 _KINDS = (None, "entity", "literal", "mixed", "inverse", *LITERAL_KINDS[1:])
 

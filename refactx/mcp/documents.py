@@ -13,6 +13,7 @@ from refactx.documents import (
     PredicateOfSubject,
     QualifierDocument,
     QueryDocument,
+    Referenced,
     ResolvedName,
     fact_fields,
     named,
@@ -25,10 +26,10 @@ from refactx.walks import AnsweredQuery
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatedFact:
+class StatedFact(Referenced):
     """A fact. `text`: as it is written; `inverse`: whether it reads its property backwards; `url`: of its statement on
     Wikidata, null if it has none; `qualifiers`: of a statement; `indexes`: of several that are read as one, those that have
-    it."""
+    it; `references`: the addresses of what Wikidata says it is from."""
 
     text: str
     subject: EntityDocument
@@ -38,6 +39,7 @@ class StatedFact:
     url: str | None
     qualifiers: Sequence[QualifierDocument] = ()
     indexes: Sequence[str] = ()
+    references: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -130,7 +130,7 @@ def with_results(messages: Sequence[Message], field: str) -> tuple[list[Message]
             is_late = any(one.role == "assistant" for one in plain[question:])
             plain.insert(len(plain) if is_late else question, Message(role="user", content=said))
             question += not is_late
-            turn["name"] = call.name
+            turn |= {"name": call.name, "tool_call_id": message.tool_call_id}
         elif message.tool_calls:
             calls |= {one.id: one.function for one in message.tool_calls}
             turn["tool_calls"] = [

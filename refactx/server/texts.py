@@ -279,15 +279,15 @@ class Finished:
 Citation = dict[str, Any]
 
 
-def citation(fact: CitedFact, span: tuple[int, int] | None = None) -> Citation | None:
-    """Return a fact as a flat `url_citation`, as the API of responses has it; None for a fact without a page.
+def _citations(fact: CitedFact, span: tuple[int, int] | None = None) -> list[Citation]:
+    """Return a fact as flat `url_citation`s, as the API of responses has them: of its page, if it has one, and its references.
 
     `span`: where it stands, by default in the whole text.
     """
-    if fact.url is None:
-        return None
     start, stop = span or (fact.start, fact.stop)
-    return {"type": "url_citation", "start_index": start, "end_index": stop, "url": fact.url, "title": fact.title}
+    urls = [url for url in (fact.url, *fact.linked.references) if url is not None]
+    place = {"type": "url_citation", "start_index": start, "end_index": stop}
+    return [{**place, "url": url, "title": fact.title} for url in urls]
 
 
 def nested(flat: Citation) -> Citation:
@@ -305,9 +305,9 @@ def citations_of(finished: Finished, *, answer_alone: bool) -> list[Citation]:
     Facts that stand before the content, which is the answer alone or follows a thought, prove all of it.
     """
     content, proof = finished.content if answer_alone else finished.text, finished.proof
-    inside = [citation(one) for one in proof if not (answer_alone or one.in_thought)]
-    before = [citation(one, (0, len(content))) for one in proof if answer_alone or one.in_thought]
-    return [found for found in (*inside, *(before if content else ())) if found is not None]
+    inside = [found for one in proof if not (answer_alone or one.in_thought) for found in _citations(one)]
+    before = [(one, (0, len(content))) for one in proof if content and (answer_alone or one.in_thought)]
+    return [*inside, *(found for one, span in before for found in _citations(one, span))]
 
 
 def about_facts(piece: TextPiece | FormPiece) -> dict[str, Any]:

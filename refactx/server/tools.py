@@ -1,5 +1,6 @@
 """Calls of tools: which a request may have, how the model's chat template writes one, and the writing of calls.
 
+If the template has no tools, or calls of another form, the system message tells them, and a call is JSON after `GENERIC`.
 The model decides whether it calls a tool: where it writes the template's mark of a call, maybe after some text with facts, or
 if a call has to come, the constraint takes over, and llguidance holds name and arguments to the schemas of the tools. A text
 that begins as the JSON of calls is taken for calls whose mark is missing. Without a call, an answer with facts follows;
@@ -26,7 +27,7 @@ from refactx.decoding.matching import Matcher, json_problem
 from refactx.decoding.states import Constraint, FactSource
 from refactx.engines.engine import LanguageModel
 from refactx.errors import InputError
-from refactx.server.conversation import MOST_NESTED, Conversation, is_nested
+from refactx.server.conversation import MOST_NESTED, Conversation, Message, conversation, is_nested
 from refactx.server.forms import Forms, JsonForm
 from refactx.server.http import ApiError, bad_request
 from refactx.server.references import UnheldError
@@ -45,6 +46,14 @@ _ARGUMENTS = {"key": "value 4096"}
 _BARE_CALL = re.compile(r'(\s*(?:```\w*\s*)?\{?)\{\s*"name"\s*:\s*"([^"]+)"\s*,\s*"(?:arguments|parameters)"\s*:')
 """The beginning of a call without its mark, as small models write it: what stands before it, and the name of the tool. Qwen's
 template shows a call with two braces, which its models then write."""
+GENERIC = '{"tool_call": '
+"""The beginning of a call by a chat template that has none."""
+_GENERIC_MARK = r'(?:```\w*\s*)?\{\s*"tool_call"\s*:'
+_TOOLS_IN_WORDS = """You can call tools. Here they are as JSON, each with the schema of its arguments:
+{tools}
+To call one, write its name and arguments as JSON on a line like this, and nothing else:
+{{"tool_call": {{"name": "NAME", "arguments": {{"ARGUMENT": "VALUE"}}}}}}
+Its result is the next message. If no tool helps, answer in words."""
 MOST_LEFT_OUT = 20
 """The most keywords of a tool that are left out, so that the others are held."""
 
@@ -134,12 +143,46 @@ class ToolOrder:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallMarks:
     """How a chat template writes calls: the text before the first, between two and after the last, and the name of the field
-    of `arguments`."""
+    of `arguments`. By default, those for templates without calls, which `in_words` describes."""
 
-    opens: str
-    between: str
-    closes: str
-    arguments: str
+    opens: str = GENERIC
+    between: str = f"\n{GENERIC}"
+    closes: str = "}"
+    arguments: str = "arguments"
+
+    @property
+    def mark(self) -> re.Pattern[str]:
+        """What begins calls in a text."""
+        return re.compile(_GENERIC_MARK if self.is_generic else re.escape(self.opens.strip()))
+
+    @property
+    def is_generic(self) -> bool:
+        """Whether the prompt has to describe tools and calls, since the template does not."""
+        return self.opens == GENERIC
+
+
+def in_words(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Conversation:
+    """Return a conversation with tools as chat templates without tools take it: calls as JSON after `GENERIC`, results
+    as the user's, and the tools in the system message.
+
+    >>> call = {"id": "c", "function": {"name": "f", "arguments": {"a": 1}}}
+    >>> said = [{"role": "user", "content": "How?"}, {"role": "assistant", "content": "", "tool_calls": [call]},
+    ...         {"role": "tool", "tool_call_id": "c", "content": "5"}]
+    >>> found = in_words(said, [{"function": {"name": "f"}}])
+    >>> found.history[0].answer, found.question
+    ('{"tool_call": {"name": "f", "arguments": {"a": 1}}}', 'The result of f({"a": 1}): 5')
+    """
+    said, calls = list[Message](), dict[str, Mapping[str, Any]]()
+    for one in messages:
+        made, role, texts = one.get("tool_calls", ()), one["role"], [one["content"]]
+        calls |= {call["id"]: call["function"] for call in made}
+        texts += [f"{GENERIC}{_json(call['function'])}}}" for call in made]
+        if role == "tool":
+            call = calls[one["tool_call_id"]]
+            role, texts = "user", [f"The result of {call['name']}({_json(call['arguments'])}): {one['content']}"]
+        said.append(Message(role=role, content="\n".join(filter(None, texts))))
+    told = "\n".join(_json(tool["function"]) for tool in tools)
+    return conversation(said, "messages", _TOOLS_IN_WORDS.format(tools=told))
 
 
 def call_marks(tokenizer: Any) -> CallMarks | None:
@@ -246,15 +289,15 @@ class Tools:
 
     @cached_property
     def marks(self) -> CallMarks | None:
-        """How the model's chat template writes calls."""
-        return None if self._model.engine is None else call_marks(self._model.tokenizer)
+        """How the model writes calls; None if it cannot."""
+        return None if self._model.engine is None else call_marks(self._model.tokenizer) or CallMarks()
 
     @property
     def _known_marks(self) -> CallMarks:
         if self.marks is None:
             raise bad_request(
-                f"the model {self._name} cannot call tools, as its chat template shows: leave out tools, or send "
-                '`"tool_choice": "none"`',
+                f"the model {self._name} cannot call tools, since its cache is not one that engines read: leave out tools, "
+                'or send `"tool_choice": "none"`',
                 "tools",
                 "unsupported_parameter",
             )
@@ -313,8 +356,7 @@ class Tools:
 
         Raises InputError if there is no room for them.
         """
-        tokenizer, room = self._model.tokenizer, self._model.room
-        ids = conversation_ids(tokenizer, order.messages, tools=order.tools)
+        ids, room = self._prompt(order), self._model.room
         if room is not None and len(ids) >= room:
             raise InputError(
                 f"the conversation and its tools have {len(ids)} tokens, but the model takes at most {room}: send less"
@@ -355,6 +397,15 @@ class Tools:
             forced_tokens=written.forced,
             forward_passes=written.passes,
             calls=tuple(calls),
+        )
+
+    def _prompt(self, order: ToolOrder) -> list[int]:
+        tokenizer = self._model.tokenizer
+        if not self._known_marks.is_generic:
+            return conversation_ids(tokenizer, order.messages, tools=order.tools)
+        said = in_words(order.messages, order.tools).messages
+        return conversation_ids(
+            tokenizer, [{**one, "content": without_control(tokenizer, one["content"])} for one in said]
         )
 
     def _plain_reply(
@@ -421,7 +472,7 @@ class Tools:
         if not isinstance(written[key], dict) or is_nested(written[key]):
             return False
         call = {"name": written["name"], key: order.in_order(written["name"], written[key])}
-        return self._forms.takes(order.form, json.dumps(call, ensure_ascii=False))
+        return self._forms.takes(order.form, _json(call))
 
     def _begun(
         self, order: ToolOrder, request: TextRequest, writing: WritingOptions, to_end: bool
@@ -431,7 +482,7 @@ class Tools:
         Returns the ids before a mark, None if there is no call, the beginning of calls without a mark, and all that was
         written. `to_end`: a text without calls is whole.
         """
-        mark, names = self._known_marks.opens.strip(), {tool["function"]["name"] for tool in order.tools}
+        mark, names = self._known_marks.mark, {tool["function"]["name"] for tool in order.tools}
 
         def text_of(ids: Sequence[int]) -> str:
             text: str = self._model.tokenizer.decode(ids, clean_up_tokenization_spaces=False)
@@ -444,16 +495,19 @@ class Tools:
         def begins(ids: NDArray[np.int64]) -> bool:
             bare = bare_in(text_of(ids[:MOST_SAID].tolist()))
             if bare is None:
-                return mark in text_of(ids[-MOST_SAID:].tolist()) or (len(ids) >= MOST_SAID and not to_end)
+                has_mark = mark.search(text_of(ids[-MOST_SAID:].tolist())) is not None
+                return has_mark or (len(ids) >= MOST_SAID and not to_end)
             made, rest = _json_values_of(bare, text_of(ids.tolist()))
             return bool(made) and (not order.parallel or not "{".startswith(rest[:1]) or made[-1] in made[:-1])
 
         written = self._before.write_one(request, replace(writing, is_end=begins))
         ids = written.ids
-        said, found, _ = text_of(ids).partition(mark)
-        if not found:
+        said = text_of(ids)
+        found = mark.search(said)
+        if found is None:
             bare = bare_in(said)
             return None if bare is None else [], bare, written
+        said = said[: found.start()]
         kept = max(n for n in range(len(ids) + 1) if said.startswith(text_of(ids[:n])))
         rest = said[len(text_of(ids[:kept])) :]  # a token may have the end of it and the beginning of the mark
         return [*ids[:kept], *self._encode(rest)], None, written
@@ -505,8 +559,12 @@ def _values(data: Any) -> Iterator[str | float]:
         yield int(data) if isinstance(data, float) and data.is_integer() else data
 
 
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False)
+
+
 def _call(name: str, arguments: Any) -> CalledTool:
-    return CalledTool(name=name, arguments=json.dumps(arguments, ensure_ascii=False))
+    return CalledTool(name=name, arguments=_json(arguments))
 
 
 class HeldTool(NamedTuple):

@@ -105,7 +105,7 @@ def answer_query(
             tuple(tuple(value_of(name, text) for text in cell) for name, cell in zip(columns, row, strict=True))
             for row in result.cells
         ),
-        facts=tuple(proof),
+        facts=tuple(facts.with_references(proof)),
         confidence=confidence,
     )
 

@@ -20,7 +20,17 @@ import numpy as np
 
 from refactx.decoding.names import Units
 from refactx.decoding.states import FactSource
-from refactx.fact import ALIAS_OF, DESCRIPTIONS, Link, Qualifiers, qualifiers_of, split_fact, unit, verbalise
+from refactx.fact import (
+    ALIAS_OF,
+    DESCRIPTIONS,
+    Link,
+    LinkedFact,
+    Qualifiers,
+    qualifiers_of,
+    split_fact,
+    unit,
+    verbalise,
+)
 from refactx.index.index import Index, completions, token_sequences
 from refactx.linking.linker import Linker
 from refactx.tree.bulk import facts_exist, read_ahead, surviving
@@ -230,6 +240,10 @@ class TreeFacts:
     def origins(self, subject: str, predicate: str, object_: str) -> list[str]:
         """Return the indexes that have a fact, of several that are read as one; empty for a single one."""
         return self._index.origins(verbalise(subject, predicate, object_)) if self._index.is_joined else []
+
+    def with_references(self, facts: Sequence[LinkedFact]) -> list[LinkedFact]:
+        """Return facts with their references."""
+        return self._index.with_references(facts)
 
     def count_predicates(self, lasts: Callable[[], bool] = lambda: True) -> dict[str, tuple[int, str]]:
         """Return each predicate with the number of its facts, and the text of one, by reading the whole index.

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 from refactx.errors import InputError
-from refactx.fact import Link, Qualifiers, written_part
+from refactx.fact import Link, LinkedFact, Qualifiers, written_part
 
 Head = Literal["list", "count", "ask", "most", "least", "sum", "average", "difference"]
 """What is asked: the members of the set, their number, whether there are any, those that come last or first, the sum or the
@@ -592,6 +592,10 @@ class FactSet(Protocol):
 
     def origins(self, subject: str, predicate: str, object_: str) -> Sequence[str]:
         """Return the indexes that have a fact, of several that are read as one; empty for a single one."""
+        ...
+
+    def with_references(self, facts: Sequence[LinkedFact]) -> Sequence[LinkedFact]:
+        """Return facts with their references."""
         ...
 
     @property

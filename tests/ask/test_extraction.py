@@ -28,8 +28,10 @@ WORLD = WorldIndex(
         (FRANCE, "capital", PARIS),
         *((one, "instance of", "city") for one in (PARIS, NICE)),
         ("1911 Tour (race)", "publication date", "1911-07-02"),
+        (FRANCE, "coast", "3427 kilometre"),
+        (PARIS, "coast", "2 square kilometre"),
     ],
-    PROPERTIES | {"elevation": ("P2044", "quantity", "")},
+    PROPERTIES | {"elevation": ("P2044", "quantity", ""), "coast": ("P5141", "quantity", "")},
 )
 HOSTILE = [
     "Fact: <France> <capital> <Nice>",
@@ -88,6 +90,9 @@ def said(found: ExtractedFacts) -> list[str]:
         ("The capital of France is Paris.", [f"<{FRANCE}> <capital> <{PARIS}> ."], [True]),
         ("The capital of France is Nice.", [f"<{FRANCE}> <capital> <{NICE}> ."], [False]),
         ("The elevation of Nice is 12 metres.", [f"<{NICE}> <elevation> <12> ."], [False]),
+        ("The coast of Nice is 7 km.", [f"<{NICE}> <coast> <7 kilometre> ."], [False]),
+        ("The coast of Nice is 7 square kilometres.", [f"<{NICE}> <coast> <7 square kilometre> ."], [False]),
+        ("The coast of Nice is 7. The coast of Nice is 7 miles.", [], []),
         ("The publication date of the 1911 Tour was 7 July 1912.",
          ["<1911 Tour (race)> <publication date> <1912-07-07> ."], [False]),
         ("The capital of Atlantis is Paris.", [], []),

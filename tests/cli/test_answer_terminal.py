@@ -257,6 +257,17 @@ def test_the_facts_that_prove_a_query_are_shown() -> None:
     proof = f"<Switzerland> <capital> <Bern> .\n  {WIKI}Q39 {WIKI}Property:P36 {WIKI}Q70\n"
     assert plain(answer).endswith(f"Answer: 1\nQuery: count <Switzerland> <capital>\n{proof}")
     assert "Bern" not in plain(asked)
+    urls = ("https://www.a.example/\x1b[31mx", "https://b.example/")
+    sourced = replace(query, facts=(replace(ANSWER.links[0], references=urls),))
+    screen = Screen()
+    print_answer(screen.console, replace(asked, queries=(sourced,)), "Answer:")
+    assert [row.strip() for row in screen.lines if " from " in row] == [
+        "from a.example/[31mx",
+        "from https://b.example/",
+    ]
+    assert ";https://b.example/\x1b\\" in screen.written
+    said = f"{proof}  from https://www.a.example/[31mx https://b.example/\n"
+    assert plain(replace(asked, queries=(sourced,))).endswith(said)
 
 
 def test_a_thought_is_in_italics_while_it_is_written_and_counted_below_the_answer() -> None:

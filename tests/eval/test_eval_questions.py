@@ -167,6 +167,7 @@ def test_yes_and_no_as_results_of_queries(tmp_path: Path, form: str) -> None:
         ('[{"question": "Q?", "sparql": "ASK {}"}, 7]', "record 2 .*: expected an object, found '7'"),
         ('{"id": 1, "question": "Q?", "sparql": "ASK {}"}', "no gold answers: score its gold queries with --sparql"),
         ("www.freebase.com/m/0\twww.freebase.com/x\twww.freebase.com/m/1\twhat\n", "a table of SimpleQuestions"),
+        ("Q1\tP2\tQ3\tWho?\nQ1 P2 Q3 Who?\n", "line 2: expected subject, property, object and question"),
         ("what does [Ann] act in\tx|y\n", "a table of MetaQA"),
         ("dataset:\n  id: x\n", "is YAML"),
         ("id,question\n1,Who?\n", "is a table"),
@@ -177,6 +178,18 @@ def test_a_file_that_cannot_be_used_is_reported(tmp_path: Path, content: str, ex
     file.write_text(content)
     with pytest.raises(InputError, match=expected):
         read_questions(file)
+
+
+def test_simple_questions_on_wikidata_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "annotated_wd_data_test.txt"
+    file.write_text("Q7\tR57\tQ3\twhat did Ann direct\nQ9\tP19\tQ4\twhere was Bo born\n")
+    first, second = read_questions(file)
+    assert (first.text, first.sparql, first.kind) == (
+        "what did Ann direct",
+        "SELECT ?x { wd:Q7 ^wdt:P57 ?x }",
+        "single",
+    )
+    assert (second.sparql, [gold.id for gold in second.answers]) == ("SELECT ?x { wd:Q9 wdt:P19 ?x }", ["Q4"])
 
 
 OTHERS = {

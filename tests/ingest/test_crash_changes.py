@@ -106,6 +106,28 @@ def test_a_killed_compaction_leaves_the_segments_and_the_next_one_finishes(
     assert (count_tables(url), count_unfinished(url)) == (2, 0)
 
 
+@pytest.mark.long
+def test_a_killed_rename_leaves_the_old_name_or_the_new_one_in_all_facts(url: str, sources: tuple[Path, Path]) -> None:
+    command = ("rename", "value 7", "another name", "--db", url)
+
+    def facts_of(name: str) -> int:
+        with open_index("default", url) as index:
+            assert verify(index).faults == []
+            return sum(fact.object == name for fact in index.all_facts())
+
+    before = facts_of("value 7")
+    assert before > 1
+    kill_when_it_writes(url, start(*command))
+    assert (facts_of("value 7"), facts_of("another name")) in ((before, 0), (0, before))
+
+    def finished() -> bool:  # or it was finished when it was killed, and has no such thing
+        done = run_refactx(*command)
+        return done.returncode == 0 or "value 7" in done.stderr
+
+    wait_for(finished)
+    assert (facts_of("value 7"), facts_of("another name"), count_unfinished(url)) == (0, before, 0)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_killed_at_any_moment(url: str, sources: tuple[Path, Path], seed: int) -> None:

@@ -106,6 +106,24 @@ def test_the_reader_cannot_write_which_is_an_error_before_a_source_is_read(writt
         assert "role refactx_reader may not" in str(done.exception), done.output
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["remember", "<Ann> <p> <c> .", "--also"],
+        ["correct", "<Ann> <p> <b> .", "<Ann> <p> <c> ."],
+        ["forget", "--fact", "<Ann> <p> <b> ."],
+        ["rename", "Ann", "Annie"],
+    ],
+    ids=lambda change: change[0],
+)
+def test_the_reader_cannot_change_facts_which_stay(written: As, change: list[str]) -> None:
+    reader = written("refactx_reader")
+    done = command(*change, "--index", "first", "--db", reader)
+    assert "role refactx_reader may not write" in str(done.exception), done.output
+    with refactx.open_index("first", reader) as index:
+        assert {fact.text for fact in index.all_facts()} == set(FACTS.splitlines())
+
+
 def test_the_grant_in_the_error_for_a_role_without_rights_is_enough(written: As, facts: Path) -> None:
     with pytest.raises(DatabaseError, match="GRANT refactx_writer TO stranger") as caught:
         ingest_tiny(written("stranger"), facts, "strange")

@@ -464,9 +464,3 @@ def test_arguments_that_are_nested_too_deeply_are_refused(served: tuple[Running,
         }
         reply = server.post("/v1/chat/completions", asked)
         assert (reply.status_code, "more than 100 levels" in reply.text) == (400, True)
-
-
-def test_a_model_without_tools_in_its_template_is_named(tiny: Running) -> None:
-    reply = tiny.post("/v1/chat/completions", {"model": "tiny", "messages": said("How?"), "tools": TOOLS})
-    assert reply.status_code == 400
-    assert reply.json()["error"]["message"].startswith("the model tiny cannot call tools")

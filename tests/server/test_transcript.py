@@ -3,15 +3,16 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from refactx.decoding.stream import TextPiece
-from refactx.fact import Fact
+from refactx.fact import Fact, Link, LinkedFact
 from refactx.server.streaming import together
-from refactx.server.texts import CitedFact, Event, Finished, Transcript, answer_alone
+from refactx.server.texts import CitedFact, Event, Finished, Transcript, answer_alone, citations_of
 
 FACT = Fact("A", "b.x", "c\nAnswer: d", "<A> <b.x> <c\nAnswer: d> .", (0, 5))
 """A fact with a line end, as in an index that no ingest wrote."""
@@ -112,6 +113,29 @@ def test_the_answer_alone_follows_all_that_stands_before_the_last_marker_that_be
     assert reasoning.rstrip() == (text[:at] if is_last else text).rstrip()
     assert [piece.text for piece in pieces if not piece.is_reasoning] == (["it"] if at >= 0 else [])
     assert found[-1] is finished
+
+
+def test_references_are_cited_after_the_page_of_a_fact() -> None:
+    fact = Fact("Ann", "age", "7", "<Ann> <age> <7> .", (0, 5))
+    linked = LinkedFact(
+        Link("Ann", "Q1"), Link("age", "P1"), "7", references=("https://a.example/", "https://b.example/")
+    )
+    text = "Fact: <Ann> <age> <7> .\nAnswer: 7"
+    for one, urls in ((linked, ["https://www.wikidata.org/wiki/Q1#P1"]), (replace(linked, subject=Link("Ann")), [])):
+        cited = CitedFact(fact.text, in_fact=True, fact=fact, linked=one, start=0, stop=23)
+        finished = Finished(
+            text=text, answer="7", answer_start=24, facts=(cited,), reason="stop", forced_tokens=0, forward_passes=1
+        )
+        found = citations_of(finished, answer_alone=False)
+        assert [citation["url"] for citation in found] == [*urls, *linked.references]
+        assert {(citation["start_index"], citation["end_index"], citation["title"]) for citation in found} == {
+            (0, 23, "Ann: age: 7")
+        }
+        of_answer = citations_of(finished, answer_alone=True)
+        assert [(one["url"], one["end_index"]) for one in of_answer] == [
+            (url, 1) for url in [*urls, *linked.references]
+        ]
+        assert finished.to_json()["facts"][0]["references"] == [*linked.references]
 
 
 def _is_in_fact(parts: list[str | Fact], at: int) -> bool:

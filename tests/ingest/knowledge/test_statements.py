@@ -22,10 +22,12 @@ from support.ingest.statement_world import (
     Moment,
     Statement,
     expected_facts,
+    expected_references,
     json_lines,
     rdf_lines,
 )
 
+from refactx.entity_ids import fact_number
 from refactx.ingest import sources
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
 from refactx.ingest.parsers import entities
@@ -40,6 +42,13 @@ def built(
     lines: Sequence[str], name: str, selection: Selection = DEFAULT_SELECTION
 ) -> tuple[set[tuple[str, ...]], KnowledgeBase]:
     """Return the facts of a source as tuples of their parts, and its knowledge base; check that the account adds up."""
+    return built_with_references(lines, name, selection)[:2]
+
+
+def built_with_references(
+    lines: Sequence[str], name: str, selection: Selection
+) -> tuple[set[tuple[str, ...]], KnowledgeBase, dict[int, str]]:
+    """Return what `built` does, and the references of facts by their numbers."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, name)
         text = "\n".join(lines) + "\n"
@@ -50,6 +59,7 @@ def built(
         base = build_knowledge_base([source], Path(folder, "kb"), selection=selection, resources=QUIET)
         texts = pq.read_table(base.folder / "units.parquet")["text"].to_pylist()
         rows = pq.read_table(base.folder / "facts.parquet").to_pylist()
+        labels = pq.read_table(base.folder / "labels.parquet").to_pylist()
     facts = [tuple(part for unit in row.values() if unit >= 0 for part in texts[unit].split("> <")) for row in rows]
     report = base.report
     assert len(set(facts)) == len(facts) == report.facts
@@ -57,26 +67,36 @@ def built(
     assert sum(len(fact) > 3 for fact in facts) == report.statements
     assert report.lines_read == report.kept + sum(report.dropped.values())
     assert all(count > 0 for count in report.dropped.values())
-    return set(facts), base
+    references = {row["entity"]: row["label"] for row in labels if row["language"] == "references"}
+    assert len(references) == len(labels)
+    return set(facts), base, references
 
 
 def only(*statements: Statement) -> list[Statement]:
     """Return statements with one more, so that there is a fact in any case."""
-    return [*statements, Statement("Q1", "P10", "Q4", "normal", (), 99)]
+    return [*statements, Statement("Q4", "P10", "Q1", "normal", (), 99)]
 
 
 @settings(max_examples=25, phases=GENERATE)
 @given(STATEMENTS, WANTED, st.randoms(use_true_random=False))
-def test_json_and_rdf_give_the_facts_of_brute_force(
+def test_json_and_rdf_give_the_facts_and_references_of_brute_force(
     statements: list[Statement], wanted: tuple[str, ...] | None, chance: random.Random
 ) -> None:
     statements = only(*statements)
     selection = replace(DEFAULT_SELECTION, qualifiers=wanted)
     expected = expected_facts(statements, wanted)
-    assert built(json_lines(statements), "entities.json", selection)[0] == expected
     triples = rdf_lines(statements)
     chance.shuffle(triples)  # the triples of a statement may be anywhere
-    assert built(triples, "all.nt", selection)[0] == expected
+    with_references = replace(selection, references=True)
+    told = expected_references(statements, wanted).items()
+    numbers = {fact_number("<" + "> <".join(fact) + ">"): urls for fact, urls in told}
+    for lines, name in ((json_lines(statements), "entities.json"), (triples, "all.nt")):
+        facts, base, references = built_with_references(lines, name, with_references)
+        assert (facts, references) == (expected, numbers)
+        facts, other, references = built_with_references(lines, name, selection)
+        assert (facts, references) == (expected, {})
+        more = base.report.dropped.get("structure", 0) - other.report.dropped.get("structure", 0)
+        assert other.report.dropped.get("reference", 0) - base.report.dropped.get("reference", 0) == more >= 0
 
 
 @settings(max_examples=10, phases=GENERATE)

@@ -1,4 +1,4 @@
-"""Clients that people use, from packages of their own: llm, and LangChain with the API of responses."""
+"""Clients that people use, from packages of their own: llm, LlamaIndex, and LangChain with the API of responses."""
 
 import json
 import os
@@ -38,6 +38,16 @@ def test_the_snippet_of_langchain_prints_facts_as_annotations(run_client: Run, t
     assert done.returncode == 0, done.stderr
     assert "'annotations'" in done.stdout
     assert URL in done.stdout
+
+
+def test_the_snippet_of_llamaindex_prints_the_answer(run_client: Run) -> None:
+    (snippet,) = (code for code in blocks(DOCS / "how-to" / "clients.md", "py") if "llama_index" in code)
+    with running(name="demo", max_tokens=40) as server:
+        own = snippet.replace("http://127.0.0.1:8000", server.url).replace("What is the capital of Alaska?", QUESTION)
+        done = run_client("python", "-c", own, environment=".venv-llamaindex")
+    assert done.returncode == 0, done.stderr
+    alone = asker_alone().ask(QUESTION, max_new_tokens=40)
+    assert done.stdout.strip() == str(alone.answer or "").strip()
 
 
 STREAM = """

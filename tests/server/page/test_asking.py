@@ -240,6 +240,21 @@ def test_qualifiers_stand_under_their_value_and_times_make_a_timeline(pages: Pag
     assert_accessible(page)
 
 
+def test_references_of_a_fact_are_links_under_its_value(pages: Pages, tiny_server: Running) -> None:
+    """Only those that are addresses of pages."""
+    page = pages.open(tiny_server.url)
+    parts = {name: {"label": name, "id": None, "url": None} for name in ("Ann", "p")}
+    fact = {"text": "<Ann> <p> <b> .", "subject": parts["Ann"], "predicate": parts["p"], "object": {"literal": "b"}}
+    urls = ["https://a.example/x", "javascript:alert(1)", "https://[", "https://www.wikidata.org/wiki/Q3"]
+    replay(page, replayed("Answer: b", facts=[fact | {"inverse": False, "proves": True, "references": urls}]))
+    ask(page, "Which?")
+    shown = page.locator("table.facts .references")
+    expect(shown).to_have_text("from a.example Wikidata")
+    links = shown.locator("a").evaluate_all("all => all.map((one) => one.getAttribute('href'))")
+    assert links == [urls[0], urls[3]]
+    assert_accessible(page)
+
+
 def test_the_answer_without_facts_stands_beside_and_its_facts_are_checked(pages: Pages, sample_server: str) -> None:
     page = pages.open(sample_server)
     page.get_by_role("switch").check()

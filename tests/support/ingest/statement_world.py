@@ -4,8 +4,8 @@ A value is an item (`Q2`), an `Amount`, a `Moment`, or one of the words `someval
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import md5
 from typing import Any
 
@@ -28,6 +28,15 @@ KINDS = {"P11": "amount", "P12": "time", "P580": "time", "P582": "time"}
 SUBJECTS, PROPERTIES = ("Q1", "Q2", "Q5"), ("P10", "P11", "P12", "P50")
 QUALIFIERS = ("P580", "P582", "P642", "P1545", "P99", "P98", "P459", "P50", "P11")
 RANKS = ("deprecated", "normal", "preferred")
+PLACES = {"P854": 0, "P248": 1, "P143": 2}
+URLS = (
+    "https://a.example/1",
+    "http://b.example/x?y=%20#z",
+    "https://a.example/é",
+    "ftp://c.example/",
+    "javascript:alert(1)",
+)
+URLS += (f"https://long.example/{'x' * 990}", "https://user@d.example/", "http://e.example/a\u202eb")
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,8 @@ Snak = str | Amount | Moment
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement with its qualifiers; `number`: of its id."""
+    """One statement with its qualifiers; `number`: of its id. `references`: of each, its properties and values: a URL (P854) or
+    an item."""
 
     subject: str
     property: str
@@ -62,6 +72,7 @@ class Statement:
     rank: str
     qualifiers: tuple[tuple[str, Snak], ...]
     number: int = field(default=0)
+    references: tuple[tuple[tuple[str, str], ...], ...] = ()
 
     @property
     def id(self) -> str:
@@ -81,22 +92,24 @@ def _of_property(property_: str) -> st.SearchStrategy[tuple[str, Snak]]:
     return st.tuples(st.just(property_), _values(property_))
 
 
+_OF_REFERENCE = st.sampled_from(("P854", "P854", "P248", "P143", "P813")).flatmap(
+    lambda one: st.tuples(st.just(one), st.sampled_from((*URLS, "somevalue") if one == "P854" else (*ITEMS, "novalue")))
+)
+REFERENCES = st.lists(st.lists(_OF_REFERENCE, max_size=3).map(lambda some: tuple(dict.fromkeys(some))), max_size=3)
 STATEMENTS = st.lists(
     st.builds(
-        lambda subject, told, rank, qualifiers: Statement(subject, *told, rank, tuple(dict.fromkeys(qualifiers))),
+        lambda subject, told, rank, qualifiers, references: Statement(
+            subject, *told, rank, tuple(dict.fromkeys(qualifiers)), 0, tuple(dict.fromkeys(references))
+        ),
         st.sampled_from(SUBJECTS),
         st.sampled_from(PROPERTIES).flatmap(_of_property),
         st.sampled_from((*RANKS, "normal")),
         st.lists(st.sampled_from(QUALIFIERS).flatmap(_of_property), max_size=4),
+        REFERENCES,
     ),
     min_size=1,
     max_size=8,
-).map(lambda some: [Statement(*vars_of(one), number) for number, one in enumerate(some)])
-
-
-def vars_of(one: Statement) -> tuple[Any, ...]:
-    """Return the fields of a statement but its number."""
-    return one.subject, one.property, one.value, one.rank, one.qualifiers
+).map(lambda some: [replace(one, number=number) for number, one in enumerate(some)])
 
 
 # --- What the statements mean
@@ -152,7 +165,35 @@ def is_wanted(property_: str, wanted: Sequence[str] | None) -> bool:
 
 def expected_facts(statements: Sequence[Statement], wanted: Sequence[str] | None) -> set[tuple[str, ...]]:
     """Return the facts of statements: tuples of three parts, and of two more for each qualifier."""
-    facts = set[tuple[str, ...]]()
+    return {fact for fact, _ in facts_with_statements(statements, wanted)}
+
+
+def expected_references(statements: Sequence[Statement], wanted: Sequence[str] | None) -> dict[tuple[str, ...], str]:
+    """Return the addresses of the references of facts: at most three, URLs before pages of what it is stated in."""
+    found = dict[tuple[str, ...], set[tuple[int, str]]]()
+    for fact, one in facts_with_statements(statements, wanted):
+        for reference in one.references:
+            urls = [
+                (PLACES[name], url) for name, value in reference if name in PLACES and (url := address_of(name, value))
+            ]
+            found.setdefault(fact, set()).update(pair for pair in urls if pair[0] == min(urls)[0])
+    # An address that is kept twice, for different reasons, counts for the better one.
+    ordered = {fact: list(dict.fromkeys(url for _, url in sorted(urls))) for fact, urls in found.items() if urls}
+    return {fact: " ".join(urls[:3]) for fact, urls in ordered.items()}
+
+
+def address_of(name: str, value: str) -> str | None:
+    """Return the address that a value of a reference is; None if it is none."""
+    if name != "P854":
+        return f"https://www.wikidata.org/wiki/{value}" if value in ITEMS else None
+    url = value.replace("\u202e", "%E2%80%AE")
+    return url if url.startswith("http") and len(url) <= 1000 else None
+
+
+def facts_with_statements(
+    statements: Sequence[Statement], wanted: Sequence[str] | None
+) -> Iterator[tuple[tuple[str, ...], Statement]]:
+    """Yield the facts of statements, each with its statement."""
     place = {p: n for n, p in enumerate(one for group in GROUPS.values() for one in group)}
     for one in statements:
         rivals = [other for other in statements if (other.subject, other.property) == (one.subject, one.property)]
@@ -162,7 +203,7 @@ def expected_facts(statements: Sequence[Statement], wanted: Sequence[str] | None
             continue
         plain = (NAMES[one.subject], NAMES[one.property], text)
         if RANKS.index(one.rank) == best:
-            facts.add(plain)
+            yield plain, one
         pairs = {
             (place.get(name, len(place)), NAMES[name], found)
             for name, value in one.qualifiers
@@ -170,8 +211,7 @@ def expected_facts(statements: Sequence[Statement], wanted: Sequence[str] | None
             if (found := "unknown" if (name, value) == ("P582", "somevalue") else written(value)) is not None
         }
         if pairs:
-            facts.add((*plain, *(part for _, name, value in sorted(pairs) for part in (name, value))))
-    return facts
+            yield (*plain, *(part for _, name, value in sorted(pairs) for part in (name, value))), one
 
 
 # --- JSON
@@ -197,6 +237,16 @@ def _snak(property_: str, value: Snak) -> dict[str, Any]:
     return {**snak, "datavalue": {"type": "wikibase-entityid", "value": {"entity-type": "item", "id": value}}}
 
 
+def _reference(reference: Sequence[tuple[str, str]]) -> dict[str, list[dict[str, Any]]] | list[Any]:
+    snaks: dict[str, list[dict[str, Any]]] = {}
+    for name, value in reference:
+        snak = _snak(name, value)
+        if name == "P854" and value != "somevalue":
+            snak |= {"datatype": "url", "datavalue": {"type": "string", "value": value}}
+        snaks.setdefault(name, []).append(snak)
+    return snaks or []
+
+
 def json_lines(statements: Sequence[Statement]) -> list[str]:
     """Return the lines of a dump of JSON."""
     lines = []
@@ -209,7 +259,9 @@ def json_lines(statements: Sequence[Statement]) -> list[str]:
             for name, value in one.qualifiers:
                 qualifiers.setdefault(name, []).append(_snak(name, value))
             claim = {"mainsnak": _snak(one.property, one.value), "type": "statement", "rank": one.rank, "id": one.id}
-            claims.setdefault(one.property, []).append({**claim, "qualifiers": qualifiers})
+            references = [{"hash": "", "snaks": _reference(reference)} for reference in one.references]
+            told = {"qualifiers": qualifiers, **({"references": references} if references else {})}
+            claims.setdefault(one.property, []).append({**claim, **told})
         lines.append(json.dumps({"type": kind, "id": id_, "labels": labels, "claims": claims or []}) + ",")
     return ["[", *lines, "]"]
 
@@ -271,4 +323,14 @@ def rdf_lines(statements: Sequence[Statement]) -> list[str]:
         lines += _told(node, "statement", one.property, one.value)
         for name, value in one.qualifiers:
             lines += _told(node, "qualifier", name, value)
+        for reference in one.references:
+            of_reference = f"<http://www.wikidata.org/reference/{md5(repr(reference).encode()).hexdigest()}>"
+            lines.append(f"{node} <http://www.w3.org/ns/prov#wasDerivedFrom> {of_reference} .")
+            lines.append(f"{of_reference} {TYPE} <{ONTOLOGY}Reference> .")
+            for name, value in reference:
+                if name == "P854" and value != "somevalue":
+                    escaped = value.replace("\u202e", "\\u202E")
+                    lines.append(f"{of_reference} <{PROP}reference/{name}> <{escaped}> .")
+                else:
+                    lines += _told(of_reference, "reference", name, value)
     return list(dict.fromkeys(lines))  # a dump has a value once

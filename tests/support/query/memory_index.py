@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from refactx.fact import Link, verbalise, written_fact
+from refactx.fact import Link, LinkedFact, verbalise, written_fact
 from refactx.index.index import completions, normalise_prefix
 from refactx.index.names import Named
 from refactx.ingest.segment.cutting import Shape
@@ -75,6 +75,9 @@ class RowsIndex:
 
     def link(self, label: str, id_: str | None) -> Link:
         return Link(label, id_)
+
+    def with_references(self, facts: Sequence[LinkedFact]) -> Sequence[LinkedFact]:
+        return facts
 
     def ids_of(self, names: Iterable[str]) -> dict[str, Named]:
         kinds = {

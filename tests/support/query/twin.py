@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from refactx.fact import Link, Qualifiers
+from refactx.fact import Link, LinkedFact, Qualifiers
 from refactx.walks.language import Hop, MemberValue, Predicate, Query, ValueKind, WalkFilter
 
 Fact = tuple[str, str, str]
@@ -102,6 +102,9 @@ class SetFacts:
 
     def origins(self, subject: str, predicate: str, object_: str) -> list[str]:
         return []
+
+    def with_references(self, facts: Sequence[LinkedFact]) -> Sequence[LinkedFact]:
+        return facts
 
     def hold(self, facts: Sequence[Fact]) -> list[bool]:
         return [fact in self.facts for fact in facts]

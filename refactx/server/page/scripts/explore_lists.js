@@ -1,7 +1,7 @@
 /** The lists of the page that walks the index. Each is an element made of what the server replied. */
 
 import { counted, element, isolated } from "./element.js";
-import { exploreUrl, link, nameOf, qualifiersOf, siteOf, sourceUrl, split, textOf } from "./names.js";
+import { exploreUrl, link, nameOf, qualifiersOf, referencesOf, siteOf, sourceUrl, split, textOf } from "./names.js";
 
 /** Return subjects, those with most facts first. `state`: what the page shows, which they keep. */
 export function subjectList(found, state) {
@@ -84,7 +84,7 @@ export function valueList(found, state) {
         const source = url && link(url, { class: "source", "aria-label": `${name}: on ${siteOf(url)}` }, "↗");
         const said = qualifiersOf(fact);
         shown.append(...(said ? [element("span", { class: "about", dir: "auto" }, said)] : []));
-        return element("li", {}, shown, source);
+        return element("li", {}, shown, referencesOf(fact), source);
     });
     return element("ul", { class: "items" }, ...items);
 }

@@ -2,7 +2,7 @@
 
 import { csvButton } from "./csv.js";
 import { element, isolated } from "./element.js";
-import { exploreUrl, link, nameOf, qualifiersOf, siteOf, sourceUrl, split, textOf } from "./names.js";
+import { exploreUrl, link, nameOf, qualifiersOf, referencesOf, siteOf, sourceUrl, split, textOf } from "./names.js";
 import { timelineOf } from "./plot.js";
 import { treeOf } from "./tree.js";
 
@@ -105,7 +105,7 @@ function rowsOf(fact) {
             ),
             backwards(fact),
         ),
-        element("td", {}, entity(fact.object), qualified(fact)),
+        element("td", {}, entity(fact.object), qualified(fact), referencesOf(fact)),
         element("td", { class: "links" }, source, toggle),
     );
     return [row, below];

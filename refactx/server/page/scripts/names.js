@@ -92,6 +92,13 @@ export function siteOf(url) {
     return host === "www.wikidata.org" ? "Wikidata" : host;
 }
 
+/** Return links to what Wikidata says a fact is from; false if there are none. */
+export function referencesOf(fact) {
+    const urls = (fact.references ?? []).filter((url) => /^https?:\/\//.test(url) && URL.canParse(url));
+    const links = urls.flatMap((url) => [" ", link(url, { class: "source", title: url }, siteOf(url))]);
+    return links.length > 0 && element("div", { class: "references" }, "from", ...links);
+}
+
 /** Whether pages of a subject have a place for each property, as those of Wikibase have. */
 function isOfWikibase(subject, property) {
     return /^[PQL]\d+$/.test(subject ?? "") && /^P\d+$/.test(property ?? "");
