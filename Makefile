@@ -16,7 +16,7 @@ SERVED := .venv-served
 .PHONY: demo llamacpp test test-long fuzz test-slow test-serve test-page test-cluster test-spark test-vllm test-served lint package bench docs format clean
 
 demo: $(READY) $(VENV)/.llamacpp-wheel ## install, get the demo model, ingest the sample, ask three questions
-	$(BIN)/python -m refactx.cli.demo
+	$(BIN)/refactx demo
 
 llamacpp: $(VENV)/.llamacpp ## llama.cpp, by a wheel if pip finds one, else built by a compiler in some minutes
 

@@ -7,7 +7,6 @@ The SQL may use the macros of `refactx.entity_ids`, `cut(part, size)`, which sho
 does, and `starts_with` and `ends_with`. Everything else in it is SQL that DuckDB and Spark share.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from refactx.entity_ids import SQL_MACROS
 from refactx.errors import IndexExistsError, InputError, RefactxError
+from refactx.locking import lock_file
 from refactx.postgres.locks import Connection
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def work_folder(parent: Path, *names: str) -> Iterator[Path]:
     folder = parent / f"ingest-{digest[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC)
+        lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
     except OSError as error:
         raise InputError(f"cannot work in {parent} ({error}): give --work-dir a folder that you can write to") from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until this process ends, however it ends
+        lock_file(lock)  # held until this process ends, however it ends
     except BlockingIOError:
         os.close(lock)
         raise IndexExistsError(

@@ -35,6 +35,11 @@ def read_toml(text: str) -> dict[str, Any]:
         raise
 
 
+def is_root() -> bool:
+    """Return whether the user of this process is root; on Windows nobody is."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
 def refactx_home() -> Path:
     """Return the folder of ReFactX's own data, absolute and without symbolic links. Make it if it is missing.
 
@@ -43,7 +48,7 @@ def refactx_home() -> Path:
     chosen = os.environ.get("REFACTX_HOME")
     if chosen:
         return make_home(Path(chosen))
-    if os.geteuid() == 0:
+    if is_root():
         return make_home(ROOT_HOME)
     from platformdirs import user_data_path  # needed by this branch alone
 
@@ -97,5 +102,5 @@ def _make(folder: Path) -> None:
         folder.mkdir()
     except FileExistsError:  # another process was faster: the folder is not changed
         return
-    if os.geteuid() == 0:
+    if is_root():
         folder.chmod(0o755)

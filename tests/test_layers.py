@@ -36,7 +36,7 @@ LAYERS = """
     tokenizer
     tree       sql       prompts    paths
     lazy
-    options
+    options    locking
     fact       errors    entity_ids   iris      english   progress
 """
 SPARQL_LAYERS = """
@@ -95,6 +95,7 @@ ONE_IMPORTER = 200
 REASONS = {
     "refactx.ask.thinking": "a chooser of its own, for texts that begin with a thought",
     "refactx.eval.names": "names of entities for answers, read from an index",
+    "refactx.index.linked": "the ids of a fact's parts, which the class of an index is full without",
     "refactx.ingest.knowledge.nodes": "nodes that make statements, which the shape of a graph is full without",
     "refactx.ingest.parsers.graphml": "nodes and edges, which are no rows of a table",
     "refactx.ingest.parsers.table_names": "what names rows, if no option says it, apart from their keys",
@@ -104,23 +105,23 @@ REASONS = {
 }
 LINES_OF_A_FACE = 48
 CEILINGS = {  # lines of Python; a line that raises one says for what, in a comment after it
-    "top modules": 1890,  # packages that are missing; names of extraction; qualifiers in the text of a fact; ids in texts
+    "top modules": 1970,  # locks on every system; names of extraction; qualifiers in the text of a fact; references of facts
     "tree": 2200,  # a sum knows its only paths, and what none of its parts has; which of many sequences are facts
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
     "postgres": 3530,  # whether facts have qualifiers; changes of single facts are counted
-    "index share": 3910,  # qualifiers with their ids; two indexes read as one; predicates of inverse facts
+    "index share": 3950,  # qualifiers with their ids; two indexes read as one; inverse predicates; references of statements
     "linking": 690,  # a part of a name; names in the other number; notes name other entities of a name; ids; what texts name
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
-    "engines": 6475,
+    "engines": 6525,  # private members of Transformers in one module, which names what is missing
     "walks": 4880,  # subjects drawn by chance; statements in hops, groups, tables and sums, as text, answer and SPARQL
     "selection": 4810,  # groups, sums and tables of questions; sets with a bound; statements; what the linker finds
-    "ask": 7225,  # the facts of a text, and units there; its claims, and which way round they are; questions of statements
+    "ask": 7265,  # lessons in pairs, for encoder-decoder models; facts of a text, and units there; its claims; statements
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
-    "sparql": 15400,  # examples of training data; RAG with placeholders; groups and columns as walks; statements in the store
+    "sparql": 15700,  # lessons in queries; learned patterns; varied examples; RAG with placeholders; columns as walks
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
-    "eval": 5580,  # runs compared; judgements; speed, which was in bench; samples; kinds of answers; feedback as questions
-    "documents server mcp": 8930,  # facts of a text; claims; qualifiers; classes of replies; tools for templates without
-    "cli models build": 7700,  # compare, judge, speed, kinds, feedback; extract; check; remember, correct, rename; languages
+    "eval": 5810,  # thresholds of a run; unknown ids; other harnesses; runs compared; judgements; speed; samples; kinds
+    "documents server mcp": 8960,  # tools for templates without; claims; qualifiers; classes of replies; references of facts
+    "cli models build": 7885,  # lessons in queries, splits; compare; extract; check; remember; languages; references
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

@@ -65,6 +65,36 @@ while calls:
     print(*call)
     calls += [[*call, name] for name in subcommands(command)]
 """
+POSIX = ("fcntl", "resource", "pwd", "grp")
+"""What Python does not have on Windows."""
+WITHOUT_POSIX = f"""
+import builtins
+import sys
+
+usual = builtins.__import__
+
+def without_posix(name, globals=None, *rest, **named):
+    if name in {POSIX} and (globals or {{}}).get("__name__", "").startswith("refactx"):
+        raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+    return usual(name, globals, *rest, **named)
+
+builtins.__import__ = without_posix
+"""
+EMBEDDED = "refactx.postgres.embedded."
+"""The embedded server, which is for Linux and macOS; what opens it says so."""
+TRY_MODULES = f"""{WITHOUT_POSIX}
+import pkgutil
+from importlib import import_module
+import refactx
+for found in pkgutil.walk_packages(refactx.__path__, "refactx."):
+    if not found.name.startswith({EMBEDDED!r}) and not found.name.endswith("__main__"):
+        try:
+            import_module(found.name)
+        except ModuleNotFoundError as error:
+            if error.name in {POSIX}:
+                raise
+        print(found.name)
+"""
 NEEDED = {
     **dict.fromkeys(["refactx.ground", "refactx.GroundedModel", "refactx.FactLogitsProcessor"], "torch"),
     **dict.fromkeys(["refactx.ask.ground", "refactx.ask.GroundedModel"], "torch"),
@@ -74,7 +104,7 @@ NEEDED = {
 
 def run(program: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=Path(__file__).parent)
+    return subprocess.run(command, capture_output=True, text=True, timeout=800, check=False, cwd=Path(__file__).parent)
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +147,21 @@ def test_an_index_file_is_read_from_python(file: Path) -> None:
         file,
     )
     assert "<Springfield> <mayor> <Ann Lee>" in done.stdout, (done.stdout, done.stderr)
+
+
+def test_each_module_but_of_the_embedded_server_is_imported_without_what_windows_lacks() -> None:
+    done = run(TRY_MODULES)
+    assert done.returncode == 0, done.stderr
+    assert {"refactx.cli.serve", "refactx.ingest.work", "refactx.server.app"} <= set(done.stdout.split())
+
+
+def test_an_index_file_is_asked_without_what_windows_lacks(file: Path) -> None:
+    command = f"{WITHOUT_POSIX}\nfrom refactx.cli.main import main\nmain()"
+    done = run(command, "query", "count <the town> <mayor>", "--index", file)
+    assert (done.returncode, "Answer: 2" in done.stdout) == (0, True), (done.stdout, done.stderr)
+    done = run(command, "facts", "<a", "--index", "wikidata")
+    instead = "give a running server with --db or REFACTX_DB, or an index file with --index"
+    assert done.stderr == f"refactx: the embedded PostgreSQL needs Linux or macOS: {instead}\n"
 
 
 def test_a_model_that_only_chats_is_asked(file: Path) -> None:

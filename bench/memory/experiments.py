@@ -11,14 +11,15 @@ and do not count among those that need a name which was taken out.
 **Distractors.** Names get near-duplicates, as many for each name. A near-duplicate has the description and the facts of
 its name, and a label with a letter left out, doubled or changed for its neighbour, or with another word. It counts as an
 entity or property of its own, so a mention that is resolved to it is resolved wrongly. Near-duplicates are made when a
-mention is compared with their names: those of names that are far from it are far from it too.
+mention is compared with their names: those of names that are far from it are far from it too. With `--distractors-from`
+the names beside them are those of another index, as many times the memory's, which have nothing to do with it.
 """
 
 import json
 import random
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -26,19 +27,28 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rapidfuzz import fuzz
+from rapidfuzz import fuzz, process
 
 from refactx.entity_ids import is_wikidata_id
 from refactx.eval.execution import has_answer, is_same, row_f1, run_query
 from refactx.eval.questions import Question, read_queries
 from refactx.eval.statistics import mean, share
+from refactx.index.index import Index
 from refactx.index.open import open_index
 from refactx.sparql.engines import QueryRefusedError, SparqlSyntaxError, engine_at
 from refactx.sparql.engines.checking import check_query
 from refactx.sparql.labels import ids_of
 from refactx.sparql.packs.prompt import pgmr_in
 from refactx.sparql.packs.writers import ids_within
-from refactx.sparql.placeholders.entry import Match, Memory, MemoryEntry, Near, ResolvedMentions, fold
+from refactx.sparql.placeholders.entry import (
+    Match,
+    Memory,
+    MemoryEntry,
+    Near,
+    ResolvedMentions,
+    fold,
+    mention_text,
+)
 from refactx.sparql.placeholders.name_memory import NameMemory
 from refactx.sparql.placeholders.opening import open_memory
 from refactx.sparql.placeholders.resolver import (
@@ -62,6 +72,7 @@ TAUS = (0.0, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 BEFORE, AFTER = ("New", "Old", "North", "South", "Little"), ("II", "County", "Park", "Society", "Hall")
 _DIGITS = 12
 _FIRST = 900
+_UNRELATED = "99"
 _OTHER_DUPLICATE = re.compile(r"(.+)~9\d\d", re.DOTALL)
 _NEAR = 10
 """The names whose near-duplicates may have a mention's very label."""
@@ -272,9 +283,14 @@ def _remembered(
 
 
 def add_distractors(
-    texts: Sequence[PgmrText], memory: RememberedMemory, resolving: Resolving, factors: Sequence[int]
+    texts: Sequence[PgmrText],
+    memory: RememberedMemory,
+    resolving: Resolving,
+    factors: Sequence[int],
+    grown: Callable[[int], Memory] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return a row for each factor by which the memory grows, and first for 1: the memory as it is.
+    """Return a row for each factor by which the memory grows, and first for 1: the memory as it is. `grown`: returns the
+    memory of a factor, by default with near-duplicates.
 
     `sqm_strict`, `sqm_paper`, `f1`, `refused`: of all texts; `over`: SQM (strict) over that with factor 1, None if that is
     0; `changed`: the texts whose query is not that with factor 1.
@@ -283,7 +299,8 @@ def add_distractors(
     before: list[str | None] = []
     for factor in dict.fromkeys((1, *factors)):
         feasible = None if resolving.feasible is None else GrownFeasible(resolving.feasible)
-        resolver = resolving.resolver(GrownMemory(memory, factor), feasible=feasible)
+        larger = GrownMemory(memory, factor) if grown is None else grown(factor)
+        resolver = resolving.resolver(larger, feasible=feasible)
         queries = [text.resolved(resolver) for text in texts]
         before = before or queries
         scores = resolving.scores(texts, queries)
@@ -335,6 +352,59 @@ class GrownMemory:
 
     def _duplicates(self, entries: Sequence[MemoryEntry]) -> list[MemoryEntry]:
         return [near_duplicate(one, number) for one in entries for number in range(1, self._factor)]
+
+
+class UnrelatedMemory:
+    """A memory with entries of another graph besides: a `Memory`. They are compared by letters, and have ids that the index
+    does not have, so a mention that is resolved to one is resolved wrongly."""
+
+    def __init__(self, memory: Memory, others: Iterable[MemoryEntry]) -> None:
+        self._memory = memory
+        self._others = defaultdict[str, list[MemoryEntry]](list)
+        for number, one in enumerate(others):
+            id_ = f"{'P' if one.kind == 'relation' else 'Q'}{_UNRELATED}{number:0{_DIGITS}d}"
+            self._others[one.kind].append(replace(one, id=id_))
+        self._labels = {kind: [fold(one.label) for one in some] for kind, some in self._others.items()}
+
+    @property
+    def thresholds(self) -> Mapping[Match, float]:
+        return self._memory.thresholds
+
+    def exact(self, mentions: Sequence[Placeholder]) -> list[Sequence[MemoryEntry]]:
+        """Return the entries that have each mention's label, of both."""
+        found = []
+        for mention, own in zip(mentions, self._memory.exact(mentions), strict=True):
+            labels, label = self._labels.get(mention.kind, []), fold(mention.label)
+            found.append([*own, *(self._others[mention.kind][at] for at, one in enumerate(labels) if one == label)])
+        return found
+
+    def nearest(self, mentions: Sequence[Placeholder], count: int) -> list[list[Near]]:
+        """Return the entries of both that are most similar to each mention, at most `count`."""
+        found = []
+        for mention, own in zip(mentions, self._memory.nearest(mentions, count), strict=True):
+            close = process.extract(
+                fold(mention.label), self._labels.get(mention.kind, []), scorer=fuzz.ratio, limit=count
+            )
+            others = [Near(self._others[mention.kind][at], score / 100) for _, score, at in close]
+            found.append(sorted([*own, *others], key=lambda one: -one.similarity)[:count])
+        return found
+
+    def similarities(self, mention: Placeholder, entries: Sequence[MemoryEntry]) -> list[float]:
+        text = fold(mention_text(mention))
+        own = iter(self._memory.similarities(mention, [one for one in entries if not _is_unrelated(one)]))
+        return [
+            fuzz.token_sort_ratio(text, fold(one.text)) / 100 if _is_unrelated(one) else next(own) for one in entries
+        ]
+
+
+def _is_unrelated(entry: MemoryEntry) -> bool:
+    return entry.id[1:].startswith(_UNRELATED) and len(entry.id) == 1 + len(_UNRELATED) + _DIGITS
+
+
+def entries_of(index: Index) -> list[MemoryEntry]:
+    """Return the names of an index as entries."""
+    tables = NameMemory(index)._names()
+    return [one for some in tables.entries.values() for one in some]
 
 
 class GrownFeasible:
@@ -394,6 +464,7 @@ def original_of(id_: str) -> str | None:
 @click.argument("questions", type=click.Path(path_type=Path, exists=True))
 @click.option("--ablate-names", "shares", default="0.1,0.3,0.5", show_default=True, help="Shares of names to take out.")
 @click.option("--distractors", "factors", default="2,9", show_default=True, help="How many times as many names.")
+@click.option("--distractors-from", "other", help="Take them from the names of this index: unrelated ones.")
 @click.option("--tau", type=float, help="The least similarity of a name; default: that of the memory.")
 @click.option("--run-on", default="auto", show_default=True, help="What runs queries.")
 @click.option("--seconds", default=60.0, show_default=True, help="The most time of a query.")
@@ -404,6 +475,7 @@ def main(
     questions: Path,
     shares: str,
     factors: str,
+    other: str | None,
     tau: float | None,
     run_on: str,
     seconds: float,
@@ -416,11 +488,20 @@ def main(
     asked = [one for one in asked if not golds[one.key]["fault"]]
     texts = read_texts(asked, [written[one.key] for one in asked], [golds[one.key] for one in asked])
     with open_index(index, db) as opened, closing(engine_at(run_on, lambda _: opened)) as engine:
-        memory = RememberedMemory(open_memory(opened))
+        memory, grown = RememberedMemory(open_memory(opened)), None
+        if other is not None:
+            with open_index(other, db) as unrelated:
+                foreign, own = entries_of(unrelated), len(entries_of(opened))
+            random.Random(SEED).shuffle(foreign)
+            if len(foreign) < own * (max(map(int, filter(None, factors.split(",")))) - 1):
+                raise click.ClickException(f"index {other} has {len(foreign):,} names, and the memory {own:,}: too few")
+            grown = lambda factor: UnrelatedMemory(memory, foreign[: own * (factor - 1)])  # noqa: E731
         resolving = Resolving(lambda sparql: run_query(engine, sparql, seconds), FactFeasibility(opened), tau)
         found = {
             "ablation": ablate_names(texts, memory, resolving, [float(one) for one in shares.split(",") if one]),
-            "distractors": add_distractors(texts, memory, resolving, [int(one) for one in factors.split(",") if one]),
+            "distractors": add_distractors(
+                texts, memory, resolving, [int(one) for one in factors.split(",") if one], grown
+            ),
         }
     click.echo(json.dumps(found, indent=2))
 

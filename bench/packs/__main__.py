@@ -12,7 +12,7 @@ from bench.packs.figures import PatternScores, gold_of, pattern_scores, retrieva
 from bench.packs.remembering import RememberingEncoder
 from refactx.ranking.encoders import Encoder, load_encoder
 from refactx.sparql.packs.pack import Pack, PackExample, load_pack
-from refactx.sparql.packs.retrieval import PatternDetector, RetrievalWeights, Retriever, without_quoted
+from refactx.sparql.packs.retrieval import LearnedDetector, PatternDetector, RetrievalWeights, Retriever, without_quoted
 
 RETRIEVERS = {
     "BM25": (RetrievalWeights(0, 1, 0), False),
@@ -36,6 +36,7 @@ def main(pack: str, encoder: str | None, each: bool) -> None:
     print_patterns(loaded, None, each)
     if remembering is not None:
         print_patterns(loaded, remembering, each)
+    print_learned(loaded, remembering)
     print_retrieval(loaded, remembering)
 
 
@@ -69,6 +70,25 @@ def print_patterns(pack: Pack, encoder: Encoder | None, each: bool) -> None:
         click.echo(f"  {name:<32} {scores.macro:.3f}  {scores.micro:.3f}")
         if each:
             print_each(scores)
+
+
+def print_learned(pack: Pack, encoder: Encoder | None) -> None:
+    """Print the F1 of detection as it is learned from the examples: of each of these, from the others; and of cases."""
+    detector = LearnedDetector(pack, encoder)
+    click.echo(f"patterns as learned from examples, by words{'' if encoder is None else f' and {encoder.name}'}:")
+    sets = {
+        f"{len(pack.examples)} examples, each left out": list(
+            zip(map(gold_of, pack.examples), detector.left_out(), strict=True)
+        )
+    }
+    sets |= {
+        name: [(gold, detector.detect(question)) for question, gold in rows]
+        for name, rows in question_sets(pack)
+        if "cases" in name
+    }
+    for name, pairs in sets.items():
+        scores = pattern_scores(pairs)
+        click.echo(f"  {name:<32} {scores.macro:.3f}  {scores.micro:.3f}")
 
 
 def print_each(scores: PatternScores) -> None:

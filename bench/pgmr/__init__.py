@@ -1,4 +1,1 @@
-"""Fine-tuning of models that write SPARQL with names in place of URIs: data, LoRA, merging, scores.
-
-The recipe of arXiv:2502.13369; docs/how-to/fine-tune.md shows it.
-"""
+"""Gold queries as text with names in place of URIs, and back."""

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from bench.pgmr.evaluate import read_or_error
-from bench.pgmr.examples import Example
 from refactx.errors import InputError
 from refactx.index.index import Index
 from refactx.sparql.placeholders.index_names import IndexNames, IndexResolver
@@ -15,6 +13,7 @@ from refactx.sparql.placeholders.text import (
     MentionsRefusedError,
     PgmrQuery,
     Style,
+    read_pgmr,
     to_pgmr,
 )
 from refactx.sparql.syntax.tree import shape_of
@@ -28,17 +27,16 @@ STYLES = {
 NOT_WRITTEN = InputError("not written")
 
 
-def round_trip(examples: Sequence[Example], index: Index) -> Iterator[tuple[str, Counter[str]]]:
+def round_trip(gold: Sequence[str], index: Index) -> Iterator[tuple[str, Counter[str]]]:
     """Yield styles, with how many queries are the `same` again, are `other`, or have other outcomes.
 
     `refused`: what a name means is not certain; `not written`: the dialect has no way to write it.
     """
     names = IndexNames(index)
     for name, style in STYLES.items():
-        queries = [_there(example.sparql, names, style) for example in examples]
+        queries = [_there(sparql, names, style) for sparql in gold]
         resolver = IndexResolver(index, ignore_case=style.lower)
-        pairs = zip(examples, queries, strict=True)
-        yield name, Counter(_back(example.sparql, query, resolver) for example, query in pairs)
+        yield name, Counter(_back(sparql, query, resolver) for sparql, query in zip(gold, queries, strict=True))
 
 
 def _there(sparql: str, names: MentionNames, style: Style) -> PgmrQuery | InputError:
@@ -46,7 +44,10 @@ def _there(sparql: str, names: MentionNames, style: Style) -> PgmrQuery | InputE
         text = to_pgmr(sparql, names, style)
     except InputError:
         return NOT_WRITTEN
-    return read_or_error(text)
+    try:
+        return read_pgmr(text)
+    except InputError as error:
+        return error
 
 
 def _back(sparql: str, query: PgmrQuery | InputError, resolver: IndexResolver) -> str:

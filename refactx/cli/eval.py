@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from refactx.sparql.packs.shots import ShotChoice
     from refactx.sparql.packs.translator import Translator
 
-_POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"), "shots", "train")
+_POLICY_GROUP = ("sparql", *(name for name in WRITING if name != "model_url"), "shots", "train", "thresholds")
 _PACK_GROUP = ("pack_name", "modes", "policy", "source", "category", "pattern", "encoder")
 _SAMPLE = ("sample", "by")
 _OF_SERVERS = ("tokenizer",)
@@ -79,9 +79,14 @@ def _shots(_context: click.Context, _parameter: click.Parameter, given: str | No
     if given is None:
         return None
     how, _, number = given.rpartition(":")
-    if how not in ("", "random") or not (number.isascii() and number.isdigit()) or not int(number):
+    if how not in ("", "random") or not (number.isascii() and number.isdigit()):
         raise click.BadParameter("give a number of examples, such as 25, or random:25")
     return int(number), "random" if how else "nearest"
+
+
+def _taus(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[float, ...]:
+    between = common.Number(0, 1)
+    return tuple(dict.fromkeys(between.convert(one, _parameter, _context) for one in common.parts_of(given)))
 
 
 _own_options = common.all_of(
@@ -104,7 +109,12 @@ _own_options = common.all_of(
     ),
     common.declared(PolicyOptions, *WRITING),
     common.declared(ServerOptions, *_OF_SERVERS),
-    click.option("--shots", callback=_shots, metavar="[random:]N", help="N examples of --train, nearest or random."),
+    click.option(
+        "--shots", callback=_shots, metavar="[random:]N", help="N examples of --train, nearest or random; 0: none."
+    ),
+    click.option(
+        "--thresholds", default="", callback=_taus, metavar="X,...", help="Resolve placeholders with each of these."
+    ),
     click.option("--train", type=click.Path(path_type=Path), metavar="FILE", help="Questions with gold queries."),
     click.option("--pack", "pack_name", metavar="PACK", help="Score translations, by default of its cases."),
     click.option("--modes", default=",".join(MODES), callback=_modes, metavar="MODE,...", help="Default: all four."),

@@ -232,7 +232,8 @@ def compact(name: str, db: str | None, workers: int, work_dir: Path | None, as_j
     from refactx.ingest import Resources
     from refactx.ingest import compact as compact_index
 
-    os.nice(10)  # readers on this machine have priority
+    if hasattr(os, "nice"):  # Windows has none
+        os.nice(10)  # readers on this machine have priority
     with database(db) as opened:
         done = compact_index(opened, index=name, work=work_dir_of(work_dir), resources=Resources(workers=workers))
         print_with_store(opened, done.index, done.to_json, lambda: _show_compaction(done), as_json)

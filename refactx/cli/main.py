@@ -23,7 +23,7 @@ from refactx.lazy import clear_imports
 FIRST_STEPS = """\
 Language models that write facts of a knowledge base, and only facts that exist.
 
-  make demo                              in a clone: a model, an index, answers
+  refactx demo                           a small model, an index, three answers
   refactx ingest FILE --tokenizer MODEL  build an index of Wikidata or own facts
   refactx ask "QUESTION" --model MODEL   answer with facts of the index
   refactx --help                         list all commands
@@ -33,6 +33,7 @@ MODEL is a Hugging Face id, a folder or a GGUF file, or demo (a small model).
 Documentation: README.md and docs/ in the repository."""
 
 COMMANDS = {  # where each command is, and its line in the list, as its own help begins
+    "demo": ("demo:demo", "Build an index of a sample of Wikidata, and ask a small model three questions."),
     "ingest": ("ingest:ingest", "Build an index from files."),
     "ask": ("ask:ask", "Answer questions with facts of an index as proof."),
     "serve": ("serve:serve", "Serve answers with facts over HTTP, with OpenAI's API."),
@@ -56,7 +57,10 @@ COMMANDS = {  # where each command is, and its line in the list, as its own help
     "mcp": ("mcp:mcp", "Serve tools to an assistant, over standard input and output (Model Context Protocol)."),
     "eval": ("eval:eval_", "Score answers to a file of questions; the same command continues a run."),
     "questions": ("questions:questions", "Make questions with gold answers, to measure a model or to teach it."),
-    "train": ("train:train", "Teach a model to answer out of an index, by questions whose answers are known."),
+    "train": (
+        "train:train",
+        "Teach a model to answer out of an index, by questions whose answers are known, or (--task sparql) to write queries.",
+    ),
     "calibrate": (
         "calibrate:calibrate",
         "Find the confidence that answers need (--min-confidence) by questions whose answers are known.",

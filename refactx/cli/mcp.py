@@ -138,7 +138,8 @@ def _serve_pack(pack_name: str, **given: Any) -> None:
 def _run(server: "MCPServer") -> None:
     # What reads input can only be ended together with the process.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    Thread(target=_end_with_reader, args=(os.dup(1),), daemon=True).start()
+    if hasattr(select, "poll"):  # Windows has none
+        Thread(target=_end_with_reader, args=(os.dup(1),), daemon=True).start()
     server.run()
 
 

@@ -1,5 +1,6 @@
-"""The group `refactx pack`: list, show, check, retrieve and make."""
+"""The group `refactx pack`: list, show, check, retrieve, make and examples."""
 
+import json
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -121,7 +122,7 @@ def print_retrieved(
                 ],
             }
         )
-    named = [f"{one.name} {one.score:.2f} ({', '.join(one.found) or 'by phrases'})" for one in patterns]
+    named = [f"{one.name} {one.score:.2f} ({', '.join(one.found) or 'not by words'})" for one in patterns]
     click.echo(f"patterns: {line('; '.join(named)) or 'none'}")
     if not encodes:
         click.echo(
@@ -229,15 +230,23 @@ def check(name: str, run_on: str | None, old: str | None, seconds: float, db: st
 @click.option("--top", default=5, show_default=True, type=click.IntRange(1), metavar="K", help="Show K examples.")
 @click.option("--encoder", metavar="MODEL", help="Compare by embeddings too: id, folder; minilm; module:function.")
 @click.option("--weights", metavar="D,B,P", help="Of embeddings, BM25, patterns; default: 0.4,0.3,0.3.")
+@click.option("--learned", is_flag=True, help="Detect patterns as the pack's examples have them, without its words.")
 @click.option("--sparql", "queries", is_flag=True, help="Print the queries too.")
 @JSON
 def retrieve(
-    question: str, name: str, top: int, encoder: str | None, weights: str | None, queries: bool, as_json: bool
+    question: str,
+    name: str,
+    top: int,
+    encoder: str | None,
+    weights: str | None,
+    learned: bool,
+    queries: bool,
+    as_json: bool,
 ) -> None:
     """Show the patterns of a question, and the examples that are most like it, with the parts of their scores."""
     from refactx.ranking.encoders import load_encoder
     from refactx.sparql.packs.pack import load_pack
-    from refactx.sparql.packs.retrieval import PatternDetector, RetrievalWeights, Retriever
+    from refactx.sparql.packs.retrieval import LearnedDetector, PatternDetector, RetrievalWeights, Retriever
 
     if not question.strip():
         raise InputError("the question is empty: ask something, in quotes")
@@ -245,7 +254,7 @@ def retrieve(
     shares = RetrievalWeights() if weights is None else RetrievalWeights.read(weights)
     model = None if encoder is None else load_encoder(encoder)
     retriever = Retriever(loaded, model, shares)
-    patterns = PatternDetector(loaded, model).explain(question)
+    patterns = (LearnedDetector if learned else PatternDetector)(loaded, model).explain(question)
     found = retriever.retrieve(question, top, patterns={one.name: one.score for one in patterns})
     print_retrieved(
         question, patterns, found, retriever.shares, encodes=model is not None, queries=queries, as_json=as_json
@@ -320,3 +329,42 @@ def make(
         stack.callback(engine.close)
         made = make_pack(engine, out or Path(name), name, options)
     print_made(made, as_json)
+
+
+@pack.command()
+@PACK
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="JSON lines to write.")
+@click.option("--run-on", metavar="WHERE", help="As of pack check; default: the pack's own.")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(1), metavar="N", help="Make at most N.")
+@click.option("--seed", default=0, show_default=True, metavar="N", help="Another seed makes other examples.")
+@SECONDS
+@DB
+def examples(name: str, out: Path, run_on: str | None, limit: int, seed: int, seconds: float, db: str | None) -> None:
+    """Make more examples of a pack's: with other values of its data, and two as one; all have rows there.
+
+    FILE is in the form of examples.jsonl, and is read by refactx train --task sparql and refactx eval.
+    """
+    from refactx.sparql.packs.draft import example_json
+    from refactx.sparql.packs.invented import engine_for
+    from refactx.sparql.packs.pack import load_pack
+    from refactx.sparql.packs.variations import variations
+
+    loaded, number = load_pack(name), 0
+    with ExitStack() as stack:
+        engine = engine_for(loaded, run_on or "pack", index_opener(stack, "default", db))
+        if engine is None:
+            raise InputError(f"the pack {name} has no data of its own: give --run-on")
+        stack.callback(engine.close)
+        try:
+            with out.open("w", encoding="utf-8") as file:
+                for number, one in enumerate(variations(loaded, engine, seed=seed, seconds=seconds), 1):
+                    file.write(json.dumps(example_json(one), ensure_ascii=False) + "\n")
+                    if number == limit:
+                        break
+        except OSError as error:
+            raise InputError(f"cannot write {out}: {error.strerror}: give another file with --out") from error
+    if not number:
+        raise InputError(
+            f"no other value of the data, and no pair of examples of {name}, gives rows: no example was made"
+        )
+    click.echo(f"{out}: {counted(number, 'example')}")

@@ -54,6 +54,35 @@ def kinds(files: tuple[Path, ...], language: str | None, plot: Path | None, as_j
         write_plot(plot, standalone(stacks(_shares(found), "kinds", "share of questions")))
 
 
+@questions.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), metavar="FOLDER", help="Of train.jsonl, test.jsonl."
+)
+@click.option("--unknown", is_flag=True, help="Each test query has an id that no other query has.")
+@click.option(
+    "--share", default=0.1, show_default=True, type=common.Number(0, 1), metavar="X", help="Of test questions."
+)
+@click.option("--seed", default=0, show_default=True, metavar="N", help="Another seed, another split.")
+def split(file: Path, out: Path, unknown: bool, share: float, seed: int) -> None:
+    """Divide questions with gold SPARQL into those to learn from and those to ask: by chance, or by unknown ids."""
+    from refactx.eval.questions import read_queries
+    from refactx.eval.sparql import ids_of, split_unknown
+
+    asked = read_queries(file)
+    ids = [ids_of(one.sparql).all if unknown else {str(at)} for at, one in enumerate(asked)]
+    is_test = split_unknown(ids, share, seed)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, which in (("train", False), ("test", True)):
+            some = [one for one, of_test in zip(asked, is_test, strict=True) if of_test == which]
+            lines = [json.dumps(one.to_json(), ensure_ascii=False) + "\n" for one in some]
+            (out / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+            click.echo(f"{out / name}.jsonl: {counted(len(some), 'question')}")
+    except OSError as error:
+        raise InputError(f"cannot write {out}: {error.strerror}: give another folder with --out") from error
+
+
 def _shares(found: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, float]]:
     """Return the shares of kinds of questions, and of answers, of each set."""
     shares = dict[str, dict[str, float]]()

@@ -1,5 +1,6 @@
-"""`refactx train`: an adapter that answers questions out of an index as `refactx ask` writes them."""
+"""`refactx train`: an adapter that answers questions out of an index as `refactx ask` writes them, or writes queries."""
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from hashlib import sha256
 from pathlib import Path
@@ -13,8 +14,10 @@ from refactx.errors import InputError
 from refactx.fact import counted
 
 if TYPE_CHECKING:
-    from refactx.ask.teach.lessons import Taught
+    from refactx.ask.teach.lessons import Lessons, Taught
     from refactx.eval.questions import Split
+    from refactx.index import Index
+    from refactx.sparql.packs.lessons import QueryText
     from refactx.walks.facts import TreeFacts
 
 
@@ -35,6 +38,13 @@ SHORT = "taught"
 @click.option(
     "--prompt", metavar="PROMPT", help="Its name or a .toml file; default: a short one, and ask takes the index's own."
 )
+@click.option("--task", default="answers", type=click.Choice(["answers", "sparql"]), metavar="TASK", help="Or sparql.")
+@click.option(
+    "--text",
+    type=click.Choice(["placeholders", "ids", "retrieved"]),
+    metavar="TEXT",
+    help="Of sparql: with placeholders, ids, or ids with names retrieved.",
+)
 @common.declared(TrainingOptions)
 @common.split_option("all")
 @common.DB
@@ -45,45 +55,49 @@ def train(
     out: Path,
     merged: Path | None,
     prompt: str | None,
+    task: str,
+    text: "QueryText | None",
     split: "Split",
     db: str | None,
     **given: Any,
 ) -> None:
     """Teach a model to answer out of an index, by questions whose answers are known.
 
-    FILE has questions of `refactx questions make`, or others with `facts`, a `walk` or gold SPARQL. ADAPTER is an adapter of
-    LoRA for --adapter, with a report. The same command continues a run that was stopped.
+    FILE has questions of `refactx questions make`, or others with `facts`, a `walk` or gold SPARQL; with --task sparql it is
+    taught to write that. ADAPTER is an adapter of LoRA for --adapter, with a report. The same command continues a run that was
+    stopped.
     """
-    from refactx.ask.examples import prompt_for
-    from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT, check_prompt, load_prompt
+    from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT, load_prompt
     from refactx.index.open import open_index
     from refactx.models.loading import check_no_folder, save_merged
-    from refactx.walks.facts import TreeFacts
 
     options = TrainingOptions(**{each.name: given.pop(each.name) for each in fields(TrainingOptions)})
+    if (task == "sparql") != (text is not None) or (text is not None and prompt is not None):
+        raise InputError("--task sparql and --text (placeholders, ids or retrieved) go together, without --prompt")
     load_prompt(prompt or SHORT)  # reports a mistake before anything is loaded
     if merged is not None:
         check_no_folder(merged)
-        if merged.resolve() == out.resolve():
-            raise InputError(f"{merged} was given for the adapter and for the merged model: give another --merged")
-    known = _questions(file, split)
+        if merged.resolve() == out.resolve() or not options.rank:
+            raise InputError(f"{merged} needs an adapter of its own: give another --merged, and --rank from 1 on")
     with open_index(index, db) as opened:
-        asked = prompt_for(prompt, opened)
-        check_prompt(asked, opened)
+        teach, ids, card = (
+            _answers(opened, _questions(file, split), model, prompt, options)
+            if text is None
+            else _queries(opened, file, split, text, model, options)
+        )
         from refactx.ask.teach.training import Training
 
-        training = Training(
+        report = Training(
             model=model,
-            index=opened,
-            prompt=load_prompt(SHORT) if prompt is None else asked,
-            asked=asked,
+            index=opened.name,
+            teach=teach,
+            ids=ids,
+            card=card,
             out=out.resolve(),
             options=options,
             source={"file": str(file), "sha256": sha256(file.read_bytes()).hexdigest(), "prompt": prompt},
             say=lambda line: click.echo(line, err=True),
-        )
-        facts = TreeFacts(opened)
-        report = training.run([with_walk(one, sparql, facts) for one, sparql in known])
+        ).run()
     click.echo(
         f"{out}: learned from {counted(report['trained_on'], 'question')}; loss {report['loss_before']:.4f} before, "
         f"{report['loss']:.4f} now, on {report['kept_aside']:,} kept aside"
@@ -91,6 +105,72 @@ def train(
     if merged is not None:
         save_merged(model, out, merged.absolute(), [TAUGHT_PROMPT, TAUGHT_REPORT])
         click.echo(f"{merged}: the model with this adapter")
+
+
+def _answers(
+    index: "Index", known: "list[tuple[Taught, str]]", model: str, prompt: str | None, options: TrainingOptions
+) -> "tuple[Callable[[Any, int], Lessons], int, str]":
+    """Return what makes lessons in answers, how many ids they need, and the card of the adapter."""
+    from refactx.ask.examples import prompt_for
+    from refactx.ask.prompt import check_prompt, load_prompt
+    from refactx.ask.teach.lessons import Teacher
+    from refactx.walks.facts import TreeFacts
+
+    asked = prompt_for(prompt, index)
+    check_prompt(asked, index)
+    written = load_prompt(SHORT) if prompt is None else asked
+
+    def teach(tokenizer: Any, end: int) -> "Lessons":
+        facts = TreeFacts(index)
+        questions = [with_walk(one, sparql, facts) for one, sparql in known]
+        return Teacher(index, written, tokenizer, end=end, options=options, asked=asked).lessons(questions)
+
+    shown = "that index's own prompt" if prompt is None else f"the prompt {prompt}"
+    card = f"""# Answers out of the index {index.name}
+
+An adapter of LoRA for {model}, made by `refactx train`. It is for `refactx ask`, which holds the model to facts of the
+index, with {shown}, as `ask` does by itself:
+
+    refactx ask "QUESTION" --model {model} --index {index.name} --adapter FOLDER"""
+    return teach, index.tokenizer.plain_size, card
+
+
+def _queries(
+    index: "Index", file: Path, split: "Split", text: "QueryText", model: str, options: TrainingOptions
+) -> "tuple[Callable[[Any, int], Lessons], int, str]":
+    """Return what makes lessons in writing queries, how many ids they need at least, and the card of the adapter."""
+    from refactx.eval.questions import half_of, read_records
+    from refactx.lazy import require
+    from refactx.sparql.packs.lessons import FORMS, GoldQuery, QueryTeacher
+    from refactx.sparql.packs.prompt import load_sparql_prompt
+    from refactx.sparql.packs.writers import retriever_of
+    from refactx.sparql.placeholders.opening import open_memory
+    from refactx.sparql.placeholders.resolver import FactFeasibility
+
+    require("pyoxigraph", "sparql")
+    prompt = load_sparql_prompt()
+    known = [
+        GoldQuery(number, one.text, one.sparql, str(record.get("part") or ""))
+        for number, (one, record) in enumerate(read_records(file), 1)
+        if one.sparql.strip() and one.text.strip() and split in ("all", half_of(one))
+    ]
+    if not known:
+        raise InputError(f"{file} has no questions with gold SPARQL: give QALD, LC-QuAD 2.0, or lines with `sparql`")
+
+    def teach(tokenizer: Any, end: int) -> "Lessons":
+        retrieve = None
+        if text == "retrieved":
+            retrieve = retriever_of(open_memory(index), FactFeasibility(index), prompt.function)
+        teacher = QueryTeacher(text, prompt, index.names_of, tokenizer, end=end, options=options, retrieve=retrieve)
+        return teacher.lessons(known)
+
+    use = f"--model {model} --adapter FOLDER" if options.rank else "--model FOLDER"
+    card = f"""# SPARQL of questions, for the index {index.name}
+
+Made of {model} by `refactx train --task sparql --text {text}`. It is shown no examples:
+
+    refactx eval QUESTIONS --sparql {FORMS[text]} --shots 0 --index {index.name} {use}"""
+    return teach, 0, card
 
 
 def _questions(file: Path, split: "Split") -> "list[tuple[Taught, str]]":

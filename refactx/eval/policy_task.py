@@ -29,12 +29,17 @@ from refactx.sparql.packs.prompt import AS_PGMR, STEERED, WRITERS, WriterName, l
 from refactx.sparql.packs.shots import ShotChoice, shots_of, training_examples
 from refactx.sparql.packs.translation import Attempt
 from refactx.sparql.packs.translator import Translator
-from refactx.sparql.packs.writers import open_writers
+from refactx.sparql.packs.writers import open_writers, resolved
+from refactx.sparql.placeholders.entry import Memory
+from refactx.sparql.placeholders.opening import open_memory
+from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver
 from refactx.sparql.placeholders.text import read_pgmr
 from refactx.walks.language import QueryError
 
 GOLD = "gold"
 """The log of gold queries."""
+RESOLVED_AT = "placeholders@"
+"""What `placeholders` writes, resolved with another threshold, which follows."""
 SECONDS = 60.0
 """The most time of a query by default."""
 FIGURES = (
@@ -64,6 +69,7 @@ FIGURES = (
 )
 _OF_GROUPS = ("f1", "exact", "sqm_strict", "hallucinated", "refused")
 _OF_PLOT = ("f1", "sqm_strict", "hallucinated", "refused")
+_OF_CURVES = ("f1", "sqm_answerable", "refused", "refusal_accuracy")
 
 
 @dataclass(kw_only=True)
@@ -72,7 +78,8 @@ class PolicyTask(IndexTask):
 
     `run_on`: the engine, as of `refactx query --run-on`; `timeout`: the most seconds of a query. The others are
     those of `refactx query`. `shots`: how many examples of `train`, a file of questions with gold queries, are shown in
-    place of the prompt's, and which.
+    place of the prompt's, and which. `thresholds`: least similarities of names with which what `placeholders` writes is
+    resolved again, each a run beside it; they may be added to a run.
     """
 
     policies: tuple[WriterName, ...]
@@ -83,6 +90,7 @@ class PolicyTask(IndexTask):
     timeout: float = SECONDS
     shots: tuple[int, ShotChoice] | None = None
     train: Path | None = None
+    thresholds: tuple[float, ...] = ()
 
     name = "queries"
     figures = FIGURES
@@ -102,9 +110,11 @@ class PolicyTask(IndexTask):
                 f"--sparql {steered[0]} needs a model whose choices can be steered, which no server offers: give placeholders, "
                 "rag or ids, or leave out --model-url"
             )
+        if self.thresholds and "placeholders" not in self.policies:
+            raise InputError("--thresholds are of the names that placeholders writes: give --sparql placeholders")
         if self.tau is not None and not {"placeholders", "rag-placeholders"} & {*self.policies}:
             raise InputError("--tau is of names that a memory resolves: give --sparql placeholders")
-        if (self.shots is None) != (self.train is None):
+        if (self.shots is not None and self.shots[0] > 0) != (self.train is not None):
             raise InputError("--shots N and --train FILE go together: the examples are those of the file")
         for package, extra in (("pyoxigraph", "sparql"), ("sacrebleu", "eval")):
             require(package, extra)
@@ -116,8 +126,8 @@ class PolicyTask(IndexTask):
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """The gold queries, and the policies."""
-        return (GOLD, *self.policies)
+        """The gold queries, the policies, and the thresholds of what `placeholders` writes."""
+        return (GOLD, *self.policies, *(f"{RESOLVED_AT}{tau:g}" for tau in self.thresholds))
 
     @cached_property
     def engine_of_queries(self) -> SparqlEngine:
@@ -168,8 +178,13 @@ class PolicyTask(IndexTask):
         lacking = {way for _, ways in missing for way in ways}
         translators = self._translators([name for name in self.policies if name in lacking])
         for question, ways in missing:
+            texts: Record = dict(records.get("placeholders", {}).get(question.key, {}))
             for way in ways:
-                record = self._gold(question) if way == GOLD else self._written(question, way, translators)
+                if way.startswith(RESOLVED_AT):
+                    record = self._resolved(texts, float(way.removeprefix(RESOLVED_AT)))
+                else:
+                    record = self._gold(question) if way == GOLD else self._written(question, way, translators)
+                texts = record if way == "placeholders" else texts
                 yield way, question.key, record
 
     def _translators(self, names: Collection[WriterName]) -> dict[str, Translator]:
@@ -179,7 +194,9 @@ class PolicyTask(IndexTask):
         from refactx.ask.examples import prompt_for
 
         prompt = load_sparql_prompt(self.sparql_prompt)  # before the model, which takes longer
-        if self.shots is not None:
+        if self.train is None and self.shots is not None:
+            prompt = replace(prompt, examples=())
+        elif self.shots is not None:
             examples = training_examples(self._training_pairs, self.opened_index.names_of)
             prompt = replace(prompt, shots=shots_of(examples, *self.shots, open_ranker().encoder))
         writers = open_writers(
@@ -215,16 +232,30 @@ class PolicyTask(IndexTask):
             found = translators[name].translate(question.text)
         except InputError as error:
             return {"error": str(error)}
-        ended, written = time.perf_counter(), found.attempts[0]
-        sparql = written.sparql
+        resolving = time.perf_counter() - started - found.writing
+        line = _line(found.attempts[0], is_pgmr=name in AS_PGMR, is_text=name != "from-walk")
+        return line | self._ran(line["sparql"], found.writing, resolving)
+
+    @cached_property
+    def _names(self) -> tuple[Memory, FactFeasibility]:
+        return open_memory(self.opened_index), FactFeasibility(self.opened_index)
+
+    def _resolved(self, texts: Record, tau: float) -> Record:
+        """Return the line of a question whose text, of the line of `placeholders`, is resolved again with a threshold."""
+        if "error" in texts:
+            return texts
+        memory, feasible = self._names
+        started, resolver = time.perf_counter(), MemoryResolver(memory, tau=tau, feasible=feasible, must_match=True)
+        line = _line(resolved(Attempt(text=texts["text"]), resolver), is_pgmr=True, is_text=True)
+        return line | self._ran(line["sparql"], texts["seconds"]["writing"], time.perf_counter() - started)
+
+    def _ran(self, sparql: str | None, writing: float, resolving: float) -> Record:
+        """Return the rest of a line: what its query gives, and the seconds of each part."""
+        started = time.perf_counter()
         result = None if sparql is None else run_query(self.engine_of_queries, sparql, self.timeout)
-        seconds = {
-            "writing": found.writing,
-            "resolving": max(0.0, ended - started - found.writing),
-            "running": 0.0 if sparql is None else time.perf_counter() - ended,
-        }
+        running = 0.0 if sparql is None else time.perf_counter() - started
+        seconds = {"writing": writing, "resolving": max(0.0, resolving), "running": running}
         return {
-            **_line(written, is_pgmr=name in AS_PGMR, is_text=name != "from-walk"),
             "unknown": [] if sparql is None else self._unknown(sparql),
             "seconds": {part: round(value, 6) for part, value in seconds.items()},
             "result": result,
@@ -243,7 +274,7 @@ class PolicyTask(IndexTask):
         lines = {way: [some[at] for at in chosen] for way, some in records.items()}
         runs: dict[str, list[ScoredQuestion]] = {
             name: [score_record(*one) for one in zip(asked, lines[name], lines[GOLD], strict=True)]
-            for name in self.policies
+            for name in self.ways[1:]
         }
         own = [question.sparql for question in asked]
         more: dict[str, Any] = {
@@ -392,6 +423,24 @@ def _case(one: Mapping[str, Any]) -> ReportCase:
 
 
 def _plots(layout: Layout) -> dict[str, str]:
-    from refactx.eval.plots import figure_dots, group_dots
+    from refactx.eval.plots import curves, figure_dots, group_dots
 
-    return {"Policies": figure_dots(layout, _OF_PLOT), "Execution F1 by kind": group_dots(layout, "by_kind", "f1")}
+    drawn = {"Policies": figure_dots(layout, _OF_PLOT), "Execution F1 by kind": group_dots(layout, "by_kind", "f1")}
+    at = {name: float(name.removeprefix(RESOLVED_AT)) for name in layout.runs if name.startswith(RESOLVED_AT)}
+    if len(at) > 1:
+        points = {
+            one.label: sorted(
+                (tau, value) for name, tau in at.items() if (value := _value(layout, name, one)) is not None
+            )
+            for one in FIGURES
+            if one.key in _OF_CURVES
+        }
+        drawn["Threshold of names"] = curves(
+            {label: some for label, some in points.items() if some}, "tau", ("least similarity", "")
+        )
+    return drawn
+
+
+def _value(layout: Layout, run: str, figure: Figure) -> float | None:
+    found: float | None = layout.runs[run]["overall"][figure.key]["value"]
+    return found

@@ -102,6 +102,15 @@ class Question:
         """The kind of its answer: `generic`, `yes or no`, `enumeration` or `not given` (see `kind_of_answer`)."""
         return kind_of_answer(self.answers)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the question as a line of a file that is read again, without other names of its answers."""
+        fields = {"id": self.key or self.id, "source": self.source, "question": self.text, "kind": self.kind}
+        answers = {"answers": [gold.text for gold in self.answers if gold.text]}
+        ids = [*self.answer_ids, *(gold.id for gold in self.answers if gold.id)]
+        return (
+            fields | answers | ({"answer_ids": ids} if ids else {}) | ({"sparql": self.sparql} if self.sparql else {})
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class StratifiedSample:

@@ -13,7 +13,6 @@ it wrote a line, the incomplete line is removed when the log is opened again. On
 folder that all of them see.
 """
 
-import fcntl
 import json
 import os
 import re
@@ -33,6 +32,7 @@ from refactx.errors import InputError
 from refactx.eval.questions import Question, Split, StratifiedSample, choose_questions, count_left_out
 from refactx.eval.report import Figure, Layout, write_report
 from refactx.eval.statistics import Estimate
+from refactx.locking import lock_file
 from refactx.models.options import EngineOptions
 from refactx.progress import progress_bar
 
@@ -155,7 +155,7 @@ class RunLog:
         except OSError as error:
             raise InputError(f"cannot write {path} ({error.strerror}): give another --out") from error
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(self._file)
         except OSError as error:
             self._file.close()
             raise InputError(f"{path} is being written by another run: wait for it, or give another --out") from error

@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -28,6 +27,7 @@ from refactx.extraction.files import Document
 from refactx.fact import line
 from refactx.index.index import Index
 from refactx.iris import PREFIXES
+from refactx.locking import lock_file
 from refactx.sparql.store.triples import Triples, own
 
 FactFormat = Literal["table", "nt", "jsonl"]
@@ -112,7 +112,7 @@ def run_file(path: Path | None, options: Mapping[str, Any], stdout: IO[str]) -> 
         raise InputError(f"{path} is there, and no run wrote it ({beside.name} is missing): give another --out")
     with beside.open("a+", encoding="utf-8") as state, path.open("a", encoding="utf-8", newline="") as file:
         try:
-            flock(state, LOCK_EX | LOCK_NB)
+            lock_file(state)
         except OSError:
             raise InputError(f"another run is writing {path}: wait for it, or give another --out") from None
         found = RunFile(path, file, state)

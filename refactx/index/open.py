@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from refactx.errors import InputError
 from refactx.index.file import FileSource
 from refactx.index.index import CACHE_BYTES, Index
+from refactx.locking import require_posix
 from refactx.paths import is_file_name
 from refactx.postgres.entry import Limits
 
@@ -32,6 +33,9 @@ def connect(db: str | None = None, limits: Limits | None = None) -> "tuple[Datab
     url = db or os.environ.get("REFACTX_DB")
     if url:
         return Database(url, limits), lambda: None
+    require_posix(
+        "the embedded PostgreSQL", "give a running server with --db or REFACTX_DB, or an index file with --index"
+    )
     from refactx.postgres.connections import without_environment
     from refactx.postgres.embedded import server as embedded  # needed by this branch alone
 

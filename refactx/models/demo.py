@@ -7,7 +7,6 @@ processes make them once, and the files of a killed process are removed by the n
 folder.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -25,6 +24,7 @@ from tqdm import tqdm
 
 from refactx.errors import ModelError
 from refactx.lazy import require
+from refactx.locking import lock_file
 from refactx.paths import share_weights
 from refactx.progress import progress_bar
 
@@ -99,7 +99,7 @@ def _locked(models: Path) -> Iterator[None]:
     """
     models.mkdir(parents=True, exist_ok=True)
     with (models / f"{NAME}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock_file(file, wait=True)
         for abandoned in models.glob(f"{NAME}.partial-*"):
             shutil.rmtree(abandoned, ignore_errors=True)
         yield

@@ -53,11 +53,13 @@ _LONGEST_KEPT = 512 << 20
 FLOAT32_PARAMETERS = 2_000_000_000
 """The largest model that runs in float32 on a CPU by default: it takes 8 GB."""
 
+_MESSAGES = "{% for m in messages %}{{ m['content'] + '\n' }}{% endfor %}{{ eos_token }}"
+"""The chat template of encoder-decoder models without one."""
 _AS_IN_THE_FILE = ("TokenizersBackend", "PreTrainedTokenizerFast")
 
 
 class LoadedModel(NamedTuple):
-    """A causal language model of Transformers, and its tokenizer."""
+    """A language model of Transformers, and its tokenizer."""
 
     model: Any
     tokenizer: Any
@@ -120,7 +122,9 @@ def load_model(
     adapter: str | Path | None = None,
     check: "Callable[[Any], object]" = lambda tokenizer: None,
 ) -> LoadedModel:
-    """Return a causal language model of Transformers in evaluation mode, and its tokenizer, which has a chat template.
+    """Return a language model of Transformers in evaluation mode, and its tokenizer, which has a chat template.
+
+    One that reads one sequence and writes another, such as T5, gets the messages one after the other if it has none.
 
     `name`: a Hugging Face id, a folder, a GGUF file (it is dequantised), or `demo`.
     `device`: a name of PyTorch's; `auto` is `cuda` if there is a GPU, else `cpu`; `balanced` and `sequential` divide the
@@ -140,8 +144,7 @@ def load_model(
     path, placed = _local(name), _device(device)
     if path is not None and path.is_file() and path.suffix != ".gguf":
         raise ModelError(f"{path} is not a model: give a folder, a .gguf file or a Hugging Face id")
-    tokenizer = _load(name, path, _auto_tokenizer)
-    check_chat_template(tokenizer)
+    tokenizer = load_chat_tokenizer(name)
     check(tokenizer)
     if adapter is not None:
         check_adapter(adapter, name, tokenizer)
@@ -186,8 +189,18 @@ def load_chat_tokenizer(name: str) -> Any:
     Raises ModelError if there is none.
     """
     tokenizer = _load(name, _local(name), _auto_tokenizer)
+    if not getattr(tokenizer, "chat_template", None) and is_encoder_decoder(name):
+        tokenizer.chat_template = _MESSAGES
     check_chat_template(tokenizer)
     return tokenizer
+
+
+def is_encoder_decoder(name: str) -> bool:
+    """Return whether the model of `name` reads one sequence and writes another, as T5 does, by its configuration."""
+    path = _local(name)
+    if name == DEMO or gguf_of(name) is not None or (path is not None and not (path / "config.json").is_file()):
+        return False
+    return bool(_load(name, path, _auto_config).is_encoder_decoder)
 
 
 def skeleton(name: str) -> Any:
@@ -369,9 +382,10 @@ def _seconds_of(file: Path) -> str:
 
 def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch.dtype | str") -> Any:
     import torch  # seconds
-    from transformers import AutoModelForCausalLM, GgufConfig
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, GgufConfig
 
     packed, is_mapped = "gguf_file" in options, device in DEVICE_MAPS
+    is_pair = not packed and _auto_config(source, options).is_encoder_decoder
     options = {**options, **NO_CODE}
     if is_mapped:
         options = {**options, "device_map": device}
@@ -381,7 +395,8 @@ def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch
     first = dtype
     if dtype == AUTO and (packed or not on_cpu):  # Transformers' "auto" for a GGUF is float32, for models of any size
         first = torch.bfloat16
-    read: Any = AutoModelForCausalLM.from_pretrained(source, dtype=first, output_loading_info=True, **options)
+    auto: Any = AutoModelForSeq2SeqLM if is_pair else AutoModelForCausalLM  # it has no types
+    read: Any = auto.from_pretrained(source, dtype=first, output_loading_info=True, **options)
     model, loaded = read
     if missing := sorted(loaded["missing_keys"]):  # Transformers would take random numbers for them
         raise ModelError(
@@ -397,14 +412,20 @@ def _auto_model(source: str, options: dict[str, Any], device: str, dtype: "torch
     return (model if quantised or is_mapped else model.to(device)).eval()
 
 
+def _auto_config(source: str, options: dict[str, Any]) -> Any:
+    from transformers import AutoConfig  # seconds
+
+    return AutoConfig.from_pretrained(source, **{**options, **NO_CODE})
+
+
 def _auto_skeleton(source: str, options: dict[str, Any]) -> Any:
     import torch  # seconds
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    causal: Any = AutoModelForCausalLM  # it has no types
-    config = AutoConfig.from_pretrained(source, **NO_CODE, **options)
+    config = _auto_config(source, options)
+    auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
     with torch.device("meta"):
-        return causal.from_config(config, **NO_CODE)
+        return auto.from_config(config, **NO_CODE)
 
 
 def check_adapter(adapter: str | Path, model: str, tokenizer: Any) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import re
-import select
+import selectors
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
@@ -36,6 +36,8 @@ CONNECT_SECONDS = 10
 """The seconds to wait for a server that does not answer."""
 
 _STARTING = re.compile("the database system is (?:starting up|in recovery mode|not yet accepting connections)")
+
+_Poll = getattr(selectors, "PollSelector", selectors.SelectSelector)  # Windows has the second alone
 
 UNSUPPORTED = "unsupported startup parameter"
 """What PgBouncer says of a parameter of the address that it does not take."""
@@ -185,9 +187,9 @@ class TimeLimitedConnection(psycopg.Connection[Any]):
         poll, seconds, cancelled = None, self.answer_seconds, False
         while pgconn.is_busy():
             if poll is None:
-                poll = select.poll()
-                poll.register(pgconn.socket, select.POLLIN)
-            if not poll.poll(None if seconds is None else seconds * 1000):
+                poll = _Poll()
+                poll.register(pgconn.socket, selectors.EVENT_READ)
+            if not poll.select(seconds):
                 if cancelled or not self._cancel():
                     raise _no_answer(self.answer_seconds)
                 cancelled, seconds = True, GRACE_SECONDS

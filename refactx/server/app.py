@@ -7,8 +7,8 @@ running texts may end.
 import asyncio
 import json
 import logging
-import resource
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.metadata import version
@@ -307,7 +307,7 @@ class HttpServer(uvicorn.Server):
         self._services, self._log, self._on_start, self._uploads = services, log, on_start, uploads
         self._tasks: list[asyncio.Future[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        descriptors, options = _descriptors(resource.getrlimit(resource.RLIMIT_NOFILE)[0]), services[0].options
+        descriptors, options = _descriptors(), services[0].options
         config = uvicorn.Config(
             create_app(*services, log=log, drains=lambda: self.is_draining, uploads=uploads),
             log_config=None,
@@ -400,9 +400,7 @@ def serve(
 ) -> None:
     """Answer requests until a signal ends it. `services`, `uploads`: as `create_app` takes them, where services share their
     slots; `on_start`: called when it does."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError):  # macOS allows fewer than it says
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, _descriptors(hard)), hard))
+    _descriptors(raised=True)
     log = RequestLog(has_texts=services[0].options.logs_text)
     try:
         with reported(log):
@@ -435,5 +433,15 @@ def reported(log: RequestLog) -> Iterator[None]:
             logger.handlers, logger.propagate = handlers, propagates
 
 
-def _descriptors(limit: int) -> int:
-    return MOST_DESCRIPTORS if limit == resource.RLIM_INFINITY else min(limit, MOST_DESCRIPTORS)
+def _descriptors(raised: bool = False) -> int:
+    """Return how many files this process may have open, at most `MOST_DESCRIPTORS`, `raised` to what the system allows."""
+    if sys.platform == "win32":
+        return MOST_DESCRIPTORS
+    import resource  # Windows has none
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MOST_DESCRIPTORS)
+    if raised:
+        with suppress(ValueError):  # macOS allows fewer than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+    return most if soft == resource.RLIM_INFINITY else min(soft, most)

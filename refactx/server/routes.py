@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from fcntl import LOCK_EX, flock
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,6 +51,7 @@ from refactx.documents import (
 )
 from refactx.errors import RefactxError
 from refactx.index.index import Index
+from refactx.locking import lock_file
 from refactx.mcp import fact_server, http_app, sparql_result
 from refactx.mcp.documents import AnswerForAssistants, answer_for_assistants
 from refactx.server.http import QUOTES, ApiError, RequestSlot, api_error, bad_request, may_write
@@ -123,23 +123,24 @@ def facts_router(service: TextService) -> APIRouter:
         found = await service.look_up(chooser.some, limit, seed)
         return ExampleList(index.name, index.facts, found)
 
-    @router.get("/v1/facts", response_class=JsonReply)
+    @router.get("/v1/facts", response_class=JsonReply, response_model=BrowsedDocument)
     async def facts(
         subject: Name = "",
         predicate: Name = "",
         prefix: Name = "",
         limit: Annotated[int, Query(ge=1, le=MOST_FACTS)] = 20,
-    ) -> BrowsedDocument:
+    ) -> JsonReply:
         """Return how a prefix continues, or the properties and facts of a subject."""
         index, known = _opened(service)
         read = partial(browse, index, known, prefix=prefix, subject=subject, predicate=predicate, limit=limit)
-        return browsed_document(index.name, await service.look_up(read))
+        return JsonReply(to_json(browsed_document(index.name, await service.look_up(read))))
 
-    @router.post("/v1/facts/check", response_class=JsonReply)
-    async def check(asked: CheckRequest) -> FactChecks:
+    @router.post("/v1/facts/check", response_class=JsonReply, response_model=FactChecks)
+    async def check(asked: CheckRequest) -> JsonReply:
         """Return which facts in a text exist; for one that does not, the nearest that do."""
         index, known = _opened(service)
-        return checked_text(index.name, await service.look_up(check_text, index, known, asked.text))
+        found = await service.look_up(check_text, index, known, asked.text)
+        return JsonReply(to_json(checked_text(index.name, found)))
 
     return router
 
@@ -272,7 +273,7 @@ def append_line(file: Path, document: Document) -> None:
     """Append a line of JSON to a file, whole, whoever else appends to it. Raises ApiError (507) if there is no room."""
     text = f"{json.dumps(document, ensure_ascii=False)}\n".encode("utf-8", "replace")
     with file.open("ab", buffering=0) as opened:
-        flock(opened, LOCK_EX)  # until it is closed
+        lock_file(opened, wait=True)  # until it is closed
         size = os.fstat(opened.fileno()).st_size
         try:
             if size + len(text) <= MOST_FEEDBACK and opened.write(text) == len(text):

@@ -4,7 +4,6 @@ Rows stream from the server into FILE.part, which is renamed when it is complete
 removes it; what a killed one left is replaced by the next. Each row is checked as a reader would.
 """
 
-import fcntl
 import os
 import shutil
 import sqlite3
@@ -24,6 +23,7 @@ from refactx.errors import CorruptIndexError, DatabaseError, IndexNotFoundError,
 from refactx.index.file import IndexFileWriter, KeyedRow, is_export, unpack_subjects
 from refactx.index.header import OF_INDEX, FileHeader, FileSegment, Member
 from refactx.index.names import check_block
+from refactx.locking import lock_file
 from refactx.postgres.catalogue import Hub, find_index, knows_hubs, list_indexes
 from refactx.postgres.connections import read_error
 from refactx.postgres.database import Database
@@ -232,18 +232,18 @@ def _check_path(path: Path, force: bool) -> None:
 def _new_part(part: Path) -> Iterator[int]:
     """Make the unfinished file, empty and for this process alone; yield a descriptor of it. Remove it after an error."""
     try:
-        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
         raise InputError(f"cannot write {part}: {error.strerror}") from None
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when this process ends, however it does
+            lock_file(descriptor)  # released when this process ends, however it does
             is_here = part.exists() and os.path.samestat(part.stat(), os.fstat(descriptor))
         except BlockingIOError:
             is_here = False
         if not is_here:  # or it was renamed, or removed, since it was opened
             raise InputError(f"another process is writing {part}: wait for it, or give another file")
-        if (start := os.pread(descriptor, 100, 0)) and not is_export(start):
+        if (start := os.read(descriptor, 100)) and not is_export(start):
             raise InputError(f"{part} exists and is not an unfinished export: move it, or give another file")
         try:
             os.truncate(descriptor, 0)

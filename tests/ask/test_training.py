@@ -3,9 +3,10 @@
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from support.tiny_model import one_thread, tiny_fact_tokenizer, tiny_tokenizer  
 import refactx
 from refactx.ask.asker import Asker
 from refactx.ask.prompt import TAUGHT_REPORT, Prompt, load_prompt, prompt_of
-from refactx.ask.teach.lessons import Taught, Teacher, TrainingOptions
+from refactx.ask.teach.lessons import Lessons, Taught, Teacher, TrainingOptions
 from refactx.ask.teach.made_questions import make_questions
 from refactx.cli.train import with_walk
 from refactx.decoding.machine import Machine
@@ -66,13 +67,23 @@ def training(base: Path, index: refactx.Index, tmp_path: Path) -> Training:
     source = {"file": "made.jsonl", "sha256": "0", "prompt": str(tmp_path / "short.toml")}
     return Training(
         model=str(base),
-        index=index,
-        prompt=PROMPT,
-        asked=ASKED,
+        index=index.name,
+        teach=taught_of(index),
+        ids=index.tokenizer.plain_size,
+        card="# Answers",
         out=tmp_path / "adapter",
         options=OPTIONS,
         source=source,
         say=len,
+    )
+
+
+def taught_of(
+    index: refactx.Index, questions: Sequence[Taught] = TAUGHT, options: TrainingOptions = OPTIONS
+) -> Callable[[Any, int], Lessons]:
+    """What makes the lessons of some questions."""
+    return lambda tokenizer, end: Teacher(index, PROMPT, tokenizer, end=end, options=options, asked=ASKED).lessons(
+        questions
     )
 
 
@@ -214,7 +225,8 @@ def test_a_model_learns_the_facts_that_answer(
     monkeypatch.setattr("refactx.ask.teach.training.EVALUATIONS", 1)
     monkeypatch.setattr("refactx.ask.teach.training.EVALUATIONS_WITHOUT_GAIN", 100)  # so few weights learn by leaps
     options = replace(OPTIONS, epochs=100, rank=16, learning_rate=0.01, candidates=0)
-    report = replace(training, options=options).run(TAUGHT[: len(QUESTIONS) + 2])
+    teach = taught_of(index, TAUGHT[: len(QUESTIONS) + 2], options)
+    report = replace(training, options=options, teach=teach).run()
     assert report["loss"] < 0.2 * report["loss_before"]
     taught, untaught = (
         sum(
@@ -228,7 +240,7 @@ def test_a_model_learns_the_facts_that_answer(
 
 
 def test_an_adapter_has_a_report_and_nothing_else_is_left(training: Training) -> None:
-    report = training.run(TAUGHT)
+    report = training.run()
     assert json.loads((training.out / TAUGHT_REPORT).read_text()) == report
     assert report["run"]["learning_rate"] == OPTIONS.learning_rate
     assert report["choices"] == report["trained_on"] == len(QUESTIONS), "each subject has two properties"
@@ -238,9 +250,9 @@ def test_an_adapter_has_a_report_and_nothing_else_is_left(training: Training) ->
     assert "base_model:" in card
     assert load_prompt(prompt_of(training.out) or "") == PROMPT
     assert sorted(path.name for path in training.out.parent.iterdir()) == ["adapter", "short.toml"]
-    assert training.run(TAUGHT) == report, "what is done is not done again"
+    assert training.run() == report, "what is done is not done again"
     with pytest.raises(InputError, match="another adapter"):
-        replace(training, options=replace(OPTIONS, seed=9)).run(TAUGHT)
+        replace(training, options=replace(OPTIONS, seed=9)).run()
 
 
 class KilledError(Exception):
@@ -250,22 +262,22 @@ class KilledError(Exception):
 @pytest.mark.long
 def test_a_run_that_was_killed_continues_and_gives_the_same(training: Training, tmp_path: Path) -> None:
     whole = replace(training, out=tmp_path / "whole")
-    expected = whole.run(TAUGHT)
+    expected = whole.run()
 
     def say(line: str) -> None:
         if line.startswith("step 3 of") and "aside" not in line:
             raise KilledError
 
     with pytest.raises(KilledError):
-        replace(training, say=say).run(TAUGHT)
+        replace(training, say=say).run()
     assert not training.out.exists()
     half = training.folder / "checkpoint-9"  # a kill while it was written
     half.mkdir()
     (half / "trainer_state.json").write_text('{"global_step"')
     with pytest.raises(InputError, match=r"adapter\.partial has a run with other learning_rate"):
-        replace(training, options=replace(OPTIONS, learning_rate=0.1)).run(TAUGHT)
+        replace(training, options=replace(OPTIONS, learning_rate=0.1)).run()
     lines = list[str]()
-    assert replace(training, say=lines.append).run(TAUGHT) == expected
+    assert replace(training, say=lines.append).run() == expected
     assert not any(line.startswith("step 1 of") for line in lines)
     found, wanted = ((one.out / "adapter_model.safetensors").read_bytes() for one in (training, whole))
     assert found == wanted
@@ -278,7 +290,7 @@ def test_a_run_that_is_interrupted_says_where_it_continues(
     """Between its evaluations, after steps 1 and 3, too."""
     training = replace(training, options=replace(OPTIONS, batch_size=1, epochs=1))
     whole, lines = replace(training, out=tmp_path / "whole"), list[str]()
-    expected = whole.run(TAUGHT)
+    expected = whole.run()
     assert {one["step"] for one in expected["curve"] if "eval_loss" in one} & {1, 3} == set()
 
     def say(line: str) -> None:
@@ -290,10 +302,10 @@ def test_a_run_that_is_interrupted_says_where_it_continues(
     for before, kept in ((0, 0), (0, 1), (1, 3)):
         lines.clear()
         with pytest.raises(KeyboardInterrupt):
-            replace(training, say=say).run(TAUGHT)
+            replace(training, say=say).run()
         assert lines[-1] == f"stopped: the same command {f'continues after step {kept}' if kept else 'begins anew'}"
         assert (f"continuing after step {before}" in lines) == (before > 0)
-    assert training.run(TAUGHT) == expected
+    assert training.run() == expected
     found, wanted = ((one.out / "adapter_model.safetensors").read_bytes() for one in (training, whole))
     assert found == wanted
 
@@ -305,10 +317,13 @@ def refused(call: Callable[[], object], kind: type[Exception] = InputError) -> s
     return str(caught.value)
 
 
-def test_questions_of_another_index_are_refused(training: Training) -> None:
+def test_questions_of_another_index_are_refused(training: Training, index: refactx.Index) -> None:
+    def taught(questions: Sequence[Taught]) -> str:
+        return refused(lambda: replace(training, teach=taught_of(index, questions)).run())
+
     others = [replace(one, facts=(f"<{one.line}> <p> <z>",)) for one in TAUGHT]
-    assert "the facts of 16 of 16 questions are not in the index" in refused(lambda: training.run(others))
-    assert "both are needed" in refused(lambda: training.run(QUESTIONS[:1]))
+    assert "the facts of 16 of 16 questions are not in the index" in taught(others)
+    assert "both are needed" in taught(QUESTIONS[:1])
     assert not training.folder.exists()
 
 
@@ -316,7 +331,7 @@ def test_a_folder_with_something_else_is_left_alone(training: Training) -> None:
     for folder in (training.out, training.folder):
         folder.mkdir()
         (folder / "novel.txt").touch()
-        assert "give another --out" in refused(lambda: training.run(TAUGHT))
+        assert "give another --out" in refused(training.run)
         assert [path.name for path in folder.iterdir()] == ["novel.txt"]
         (folder / "novel.txt").unlink()
         folder.rmdir()
@@ -327,26 +342,26 @@ def test_models_that_cannot_be_trained_are_refused(
 ) -> None:
     gguf = tmp_path / "model.gguf"
     gguf.touch()
-    assert "which is not trained" in refused(lambda: replace(training, model=str(gguf)).run(TAUGHT), ModelError)
+    assert "which is not trained" in refused(lambda: replace(training, model=str(gguf)).run(), ModelError)
     other = tmp_path / "other"
     save_tiny(other)
     form = json.loads((other / "tokenizer.json").read_text())
     form["model"]["merges"].pop()
     (other / "tokenizer.json").write_text(json.dumps(form))
-    refused(lambda: replace(training, model=str(other)).run(TAUGHT), TokenizerMismatchError)
+    refused(lambda: replace(training, model=str(other)).run(), TokenizerMismatchError)
     short = save_tiny(tmp_path / "short", 20)
-    assert "takes at most 20" in refused(lambda: replace(training, model=str(short)).run(TAUGHT))
+    assert "takes at most 20" in refused(lambda: replace(training, model=str(short)).run())
     assert not list(training.folder.glob("checkpoint-*"))
     shutil.rmtree(training.folder)
     monkeypatch.setattr("refactx.ask.teach.training.free_memory", lambda: 1000)
-    assert "0.0 GB are free" in refused(lambda: training.run(TAUGHT), ModelError)
+    assert "0.0 GB are free" in refused(training.run, ModelError)
     for package in ("accelerate", "peft"):
         monkeypatch.setitem(sys.modules, package, None)
-        assert refused(lambda: training.run(TAUGHT)).endswith("pip install 'refactx[train]'")
+        assert refused(training.run).endswith("pip install 'refactx[train]'")
 
 
 def test_a_loss_that_is_no_number_ends_the_run(training: Training) -> None:
-    message = refused(lambda: replace(training, options=replace(OPTIONS, learning_rate=1e30)).run(TAUGHT), ModelError)
+    message = refused(lambda: replace(training, options=replace(OPTIONS, learning_rate=1e30)).run(), ModelError)
     assert message.startswith("the loss is nan in step ") and "learning rate of " in message
     assert not training.out.exists()
 

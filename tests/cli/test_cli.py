@@ -131,7 +131,7 @@ def test_an_index_lives_append_forget_compact_and_a_second_tokenizer(
 @pytest.mark.long
 def test_the_demo_says_that_an_index_of_its_name_is_used(db_url: str, smollm2_folder: Path, facts_file: Path) -> None:
     output_of("ingest", facts_file, "--tokenizer", smollm2_folder, "--index", "demo", "--db", db_url)
-    command, environment = [sys.executable, "-m", "refactx.cli.demo"], {**os.environ, "REFACTX_DB": db_url}
+    command, environment = [sys.executable, "-m", "refactx", "demo"], {**os.environ, "REFACTX_DB": db_url}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     said = "Index 'demo' is there and is used; `refactx index drop demo` removes it.\n"
     assert done.stdout.startswith(said)

@@ -53,7 +53,7 @@ def test_common_options_come_first_and_fit_a_screen(command: tuple[str, ...]) ->
     titles = [number for number, line in enumerate(lines) if line.endswith(":") and not line.startswith(" ")]
     assert lines[titles[0]] == "Options:"
     assert titles[1] <= 30
-    assert len(lines) <= (80 if command in (("eval",), ("ingest",), ("forget",)) else 52)
+    assert len(lines) <= (81 if command in (("eval",), ("ingest",), ("forget",)) else 52)
     end = lines.index("Commands:") if "Commands:" in lines else None
     options = [line for line in lines[titles[0] : end] if line.startswith("  ")]
     assert all(line.startswith("  -") for line in options), "one line for each option"
@@ -76,7 +76,7 @@ def test_a_group_names_options_that_exist() -> None:
 def test_without_a_command_the_first_steps_are_shown() -> None:
     done = CliRunner().invoke(cli, [])
     assert done.exit_code == 0
-    for step in ("make demo", "refactx ingest FILE", "refactx ask", "refactx COMMAND --help", "docs/"):
+    for step in ("refactx demo", "refactx ingest FILE", "refactx ask", "refactx COMMAND --help", "docs/"):
         assert step in done.stdout
     assert len(done.stdout.splitlines()) <= 12
     assert max(map(len, done.stdout.splitlines())) <= 82

@@ -21,12 +21,14 @@ ROWS = re.findall(r"^\| (\d+) \| [^|]+ \| (yes|partly|no)\b(.*)\|$", PAGE, re.M)
 TOO_LARGE = {
     "refactx ingest FILE --inverse --tokenizer MODEL --index bank": "the tests of ingest run it",
     "refactx train QUESTIONS": "it takes minutes, and hundreds of questions",
+    "refactx train QUESTIONS --task sparql --text placeholders": "the same",
     "refactx calibrate QUESTIONS": "the tiny model has no confidence",
     "refactx eval QUESTIONS --sparql placeholders": "it needs a memory",
+    "refactx eval QUESTIONS --sparql placeholders --thresholds 0.5,0.7": "the same",
     "refactx eval QUESTIONS --sparql rag-placeholders": "the same",
+    "refactx eval QUESTIONS --sparql ids --shots 0": "its facts have no ids",
     "refactx eval QUESTIONS --sparql rag --shots 25 --train FILE": "the same",
     "refactx eval --pack liita --pattern TRANSLATION --modes prompt": "the prompt is longer than the tiny model takes",
-    "refactx questions make --index INDEX": "the tiny names are codes, of which no questions are made",
     "refactx mcp --pack liita": "it serves until its input ends; the tests of mcp run it",
 }
 NEEDS_MODEL = ("eval QUESTIONS", "ask ")
@@ -58,6 +60,7 @@ def test_the_commands_run(db_url: str, tmp_path: Path, monkeypatch: pytest.Monke
     facts, asked, said = tmp_path / "facts.txt", tmp_path / "q.jsonl", tmp_path / "f.jsonl"
     facts.write_text("<Ann> <p> <b> .\n<Ann> <p> <c> .\n")
     lines = [{"id": f"q{n}", "question": "Fact:", "questions": {"en": "Fact:"}, "answers": ["b"]} for n in range(3)]
+    lines = [line | {"sparql": f"SELECT ?x {{ wd:Q{n} wdt:P1 ?x }}"} for n, line in enumerate(lines, 1)]
     asked.write_text("".join(json.dumps(line | {"kind": "ab"[n % 2]}) + "\n" for n, line in enumerate(lines)))
     said.write_text(json.dumps({"question": "Who?", "answer": "Answer: Ann", "right": True}) + "\n")
     ingest_tiny(db_url, facts)

@@ -7,6 +7,7 @@ import pytest
 from support.ingest.quiet import QUIET
 from support.ingest.statement_world import NAMES, Moment, Statement, json_lines, rdf_lines
 from support.ingest.tiny import ingest_tiny
+from support.ingest.whole_index import whole_index
 from support.shared_index import opened
 from support.tiny_model import tiny_fact_tokenizer
 
@@ -59,6 +60,7 @@ def test_without_the_option_an_index_is_the_same_to_the_byte(db_url: str, tmp_pa
         open_index("without", db_url) as without,
         open_index("with", db_url) as kept,
     ):
+        assert whole_index(db_url, "without")["rows"] == whole_index(db_url, "with")["rows"]
         rows = [one.name_rows(b"") for one in (none, without)]
         assert rows[0] == rows[1] == [row for row in kept.name_rows(b"") if not of_references(row[0])]
         assert "references" not in without.entry.report["selection"]

@@ -256,13 +256,17 @@ def test_a_model_without_a_chat_template_is_refused(model_folder: Path) -> None:
         check_chat_template(tiny_tokenizer())
 
 
-def test_an_encoder_decoder_model_is_refused(tmp_path: Path) -> None:
+def test_an_encoder_decoder_model_needs_no_chat_template(tmp_path: Path) -> None:
     config = T5Config(vocab_size=300, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
     T5ForConditionalGeneration(config).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
-    (tmp_path / "chat_template.jinja").write_text(CHAT_TEMPLATE, encoding="utf-8")
-    with pytest.raises(ModelError, match="not a causal language model"):
-        load_model(str(tmp_path))
+    model, tokenizer = load_model(str(tmp_path))
+    assert model.config.is_encoder_decoder
+    assert type(model) is T5ForConditionalGeneration
+    messages = [{"role": "system", "content": "Be true."}, {"role": "user", "content": "Who?"}]
+    assert tokenizer.apply_chat_template(messages, tokenize=False).startswith("Be true.\nWho?\n")
+    (tmp_path / "chat_template.jinja").write_text("own {{ messages[0]['content'] }}", encoding="utf-8")
+    assert load_model(str(tmp_path))[1].apply_chat_template(messages, tokenize=False) == "own Be true."
 
 
 EVIL = {

@@ -11,9 +11,9 @@ place are known: those with one allowed id are not the model's to decide.
 
 import random
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from refactx.walks.answered import AnsweredQuery
 from refactx.walks.decoding import QueryGrammar
 from refactx.walks.language import TERMINATOR, Query, QueryError, read_line
 
+_Question = TypeVar("_Question")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 TRAIN = "train"
 """The part of questions to learn from; others are kept aside."""
@@ -50,7 +51,7 @@ class TrainingOptions:
 
     epochs: int = option(3, "Read all questions N times at most.", least=1)
     learning_rate: float = option(0.0002, "Learning rate, which falls to 0.", above=0, metavar="X")
-    rank: int = option(16, "Rank of the adapter.", least=1)
+    rank: int = option(16, "Rank of the adapter; 0: none, all weights are trained.", least=0)
     batch_size: int = option(8, "Questions for each step.", least=1)
     seed: int = option(0, "Another seed, another order and beginning.", least=0)
     limit: int | None = option(None, "Learn from N questions, chosen by the seed.", least=1)
@@ -107,11 +108,41 @@ class Lessons:
         return {reason: {"count": len(at), "lines": at[:SHOWN]} for reason, at in self.left_out.items()}
 
 
+def parts_of(
+    questions: Sequence[_Question], parts: Sequence[str], options: TrainingOptions
+) -> tuple[list[_Question], ...]:
+    """Return the questions to learn from, and those kept aside, each in an order by chance.
+
+    `parts`: of the questions, `train` or others; if none is `train`, a few of all are kept aside.
+    """
+    chance, has_parts = random.Random(options.seed), TRAIN in parts  # noqa: S311 - not for secrets
+    train = [one for one, part in zip(questions, parts, strict=True) if not has_parts or part in (TRAIN, "")]
+    aside = [one for one, part in zip(questions, parts, strict=True) if has_parts and part not in (TRAIN, "")]
+    chance.shuffle(train)
+    if not aside:
+        few = max(1, round(SHARE * len(train))) if len(train) > 1 else 0
+        aside, train = train[:few], train[few:]
+    chance.shuffle(aside)
+    return train[: options.limit], aside[:MOST_ASIDE]
+
+
+def made_lessons(train: list[Lesson], aside: list[Lesson], left_out: Mapping[str, Sequence[int]]) -> Lessons:
+    """Return lessons. Raises InputError if there are none to learn from, or none to keep aside."""
+    if not train or not aside:
+        asked = len(train) + len(aside) + sum(map(len, left_out.values()))
+        reasons = "; ".join(f"{len(at):,}: {reason}" for reason, at in left_out.items())
+        raise InputError(
+            f"of {counted(asked, 'question')}, {len(train)} are left to learn from and {len(aside)} to keep aside "
+            f"({reasons or 'there are too few'}): both are needed"
+        )
+    return Lessons(train, aside, {reason: sorted(at) for reason, at in left_out.items()})
+
+
 class Teacher:
     """Makes lessons out of one index, with one prompt, for the ids of one tokenizer (of Transformers).
 
-    `end`: the id after an answer; `asked`: the prompt whose channel's choices are lessons too, if it has one. Raises as
-    `Machine` does.
+    `end`: the id after an answer; `asked`: the prompt whose channel's choices are lessons too, if it has one. Raises
+    TokenizerMismatchError, and as `Machine` does.
     """
 
     def __init__(
@@ -124,6 +155,9 @@ class Teacher:
         options: TrainingOptions,
         asked: Prompt | None = None,
     ) -> None:
+        from refactx.engines.transformers.processor import check_tokenizer  # seconds
+
+        check_tokenizer(index, tokenizer)
         self._index, self._prompt, self._tokenizer, self._end = index, prompt, tokenizer, end
         self._options = options
         self._facts, grammar = facts_of(index), None
@@ -143,18 +177,8 @@ class Teacher:
 
         Raises InputError if no question is left, or if most of them are about another index.
         """
-        parts, chance = {one.part for one in questions}, random.Random(self._options.seed)  # noqa: S311 - not for secrets
-        train = [one for one in questions if one.part in (TRAIN, "")]
-        aside = [one for one in questions if one.part not in (TRAIN, "")]
-        if TRAIN not in parts:  # no parts: another file's are not of this kind
-            train, aside = list(questions), []
-        chance.shuffle(train)
-        if not aside:
-            few = max(1, round(SHARE * len(train))) if len(train) > 1 else 0
-            aside, train = train[:few], train[few:]
-        chance.shuffle(aside)
         left_out: dict[str, list[int]] = defaultdict(list)
-        chosen = train[: self._options.limit], aside[:MOST_ASIDE]
+        chosen = parts_of(questions, [one.part for one in questions], self._options)
         made = [list(self._made(some, left_out)) for some in chosen]
         asked, lost = sum(map(len, chosen)), len(left_out.get(NOT_THERE, ()))
         if 2 * lost > asked:
@@ -162,13 +186,7 @@ class Teacher:
                 f"the facts of {lost:,} of {counted(asked, 'question')} are not in the index: give the index that they were "
                 "made of, or make questions of this one (refactx questions make)"
             )
-        if not all(made):
-            reasons = "; ".join(f"{len(at):,}: {reason}" for reason, at in left_out.items())
-            raise InputError(
-                f"of {counted(asked, 'question')}, {len(made[0])} are left to learn from and {len(made[1])} to keep aside "
-                f"({reasons or 'there are too few'}): both are needed"
-            )
-        return Lessons(made[0], made[1], {reason: sorted(at) for reason, at in left_out.items()})
+        return made_lessons(made[0], made[1], left_out)
 
     def lesson(self, one: Taught) -> Lesson:
         """Return the lesson of a question. Raises _LeftOutError if it has none."""

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
 from inspect import signature
@@ -35,15 +36,15 @@ from transformers import (
     TrainingArguments,
 )
 
-from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT, Prompt
+from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT
 from refactx.ask.teach.choices import TextChoice
-from refactx.ask.teach.lessons import Lesson, Lessons, Taught, Teacher, TrainingOptions
+from refactx.ask.teach.lessons import Lesson, Lessons, TrainingOptions
 from refactx.engines.engine import free_memory
-from refactx.engines.transformers.processor import check_model, check_tokenizer
+from refactx.engines.transformers.internals import use_one_gpu
+from refactx.engines.transformers.processor import check_model, rows_of
 from refactx.engines.transformers.rows import WITH_CELLS, TransformersModel, copy_cache
 from refactx.errors import InputError, ModelError
 from refactx.fact import counted
-from refactx.index.index import Index
 from refactx.lazy import require
 from refactx.models.loading import FLOAT32_PARAMETERS, gguf_of, load_chat_tokenizer, load_model, quiet, skeleton
 from refactx.paths import share_weights
@@ -62,6 +63,8 @@ SAVED_EACH = 60.0
 AT_ONCE = 8
 """How many lessons a GPU reads at once; a CPU reads one."""
 _ADAPTER, _RUN, _STATE = "adapter", "run.json", "trainer_state.json"
+_NO_LABEL = -100
+"""The label of padding, for Transformers."""
 
 
 class ReadExamples:
@@ -121,7 +124,7 @@ def _logits(
     Padding needs no mask: it follows what is read.
     """
     more: dict[str, Any] = {"use_cache": False} if past is None else {"past_key_values": past, "use_cache": True}
-    if "logits_to_keep" not in signature(model.get_base_model().forward).parameters:
+    if "logits_to_keep" not in signature(getattr(model, "get_base_model", lambda: model)().forward).parameters:
         outputs = model(input_ids=ids, **more)
         return outputs.logits[rows, places], outputs
     columns, numbers = torch.unique(places, return_inverse=True)
@@ -191,6 +194,21 @@ def collate(lessons: Sequence[Lesson]) -> dict[str, Any]:
     }
 
 
+def collate_pairs(lessons: Sequence[Lesson], pad: int) -> dict[str, torch.Tensor]:
+    """Return lessons for a model that reads one sequence and writes another: int64[lessons, length], padded at the end.
+
+    `input_ids` with `attention_mask`: what stands before the first decision; `labels`: the rest. `pad`: the id of padding.
+    """
+    read = [lesson.ids[: lesson.places[0]].tolist() for lesson in lessons]
+    written = [lesson.ids[lesson.places[0] :].tolist() for lesson in lessons]
+    width, long = max(map(len, read)), max(map(len, written))
+    return {
+        "input_ids": torch.tensor([ids + [pad] * (width - len(ids)) for ids in read]),
+        "attention_mask": torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in read]),
+        "labels": torch.tensor([ids + [_NO_LABEL] * (long - len(ids)) for ids in written]),
+    }
+
+
 def stack_choices(choices: Sequence[TextChoice]) -> dict[str, torch.Tensor]:
     """Return the texts of choices, after the same examples, with their questions as `choice_loss` needs them.
 
@@ -229,7 +247,11 @@ class DecisionTrainer(Trainer):
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """Return the loss of some lessons, see `Trainer.compute_loss`."""
-        loss, outputs = lesson_loss(model, inputs, self._read, self.state.global_step)
+        if "labels" in inputs:
+            outputs = model(**inputs)
+            loss = outputs.loss
+        else:
+            loss, outputs = lesson_loss(model, inputs, self._read, self.state.global_step)
         if not torch.isfinite(loss):
             rate = self.args.learning_rate if self.lr_scheduler is None else self._get_learning_rate()
             raise ModelError(
@@ -269,17 +291,19 @@ class _Progress(TrainerCallback):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """A training of the model called `model` on an index with a prompt, whose adapter is to be `out`.
+    """A training of the model called `model` on the index of a name, whose adapter is to be `out`.
 
-    `asked`: the prompt that it is to be asked with, whose choices are learned. `source`: what a report says of the questions:
-    their `file`, its `sha256`, and the name or file of the `prompt` that is asked with, None: that of the index.
-    `say`: called with lines of progress.
+    `teach`: returns the lessons for a tokenizer of Transformers and the id after an answer; `ids`: how many ids the model has
+    to write; `source`: what a report says of the questions: their `file`, its `sha256`, and the name or file of the `prompt`
+    that is asked with, None: that of the index; `card`: what the adapter does, and how it is used. `say`: called with lines
+    of progress.
     """
 
     model: str
-    index: Index
-    prompt: Prompt
-    asked: Prompt
+    index: str
+    teach: Callable[[Any, int], Lessons]
+    ids: int
+    card: str
     out: Path
     options: TrainingOptions
     source: dict[str, Any]
@@ -290,12 +314,11 @@ class Training:
         """The folder of the run."""
         return self.out.with_name(f"{self.out.name}.partial")
 
-    def run(self, questions: Sequence[Taught]) -> dict[str, Any]:
-        """Train an adapter on questions, and return its report; continue a run that was stopped.
+    def run(self) -> dict[str, Any]:
+        """Train an adapter, and return its report; continue a run that was stopped.
 
-        Raises InputError for a package that is not installed, for folders that hold something else, and as
-        `Teacher.lessons` does; ModelError for a model that cannot be loaded or trained, or has no memory; and
-        TokenizerMismatchError.
+        Raises InputError for a package that is not installed, for folders that hold something else, and as `teach` does;
+        ModelError for a model that cannot be loaded or trained, or has no memory.
         """
         for package in ("peft", "accelerate"):
             require(package, "train")
@@ -305,12 +328,9 @@ class Training:
                 f"{gguf} is a GGUF file, which is not trained: give the model that it was made of, as --model"
             )
         tokenizer = load_chat_tokenizer(self.model)
-        check_tokenizer(self.index, tokenizer)
         end, options = _end_of_turn(tokenizer), self.options
-        self.say(f"making the texts of {counted(len(questions), 'question')}")
-        lessons = Teacher(self.index, self.prompt, tokenizer, end=end, options=options, asked=self.asked).lessons(
-            questions
-        )
+        self.say("making the texts")
+        lessons = self.teach(tokenizer, end)
         run = self._described(lessons)
         if done is not None:
             if done["run"] != run:
@@ -323,7 +343,9 @@ class Training:
             f"{sum(map(len, lessons.left_out.values())):,} left out"
         )
         self._check_memory()
-        model, tokenizer = load_model(self.model, device=options.device)
+        model, _ = load_model(self.model, device=options.device)
+        if len(tokenizer) > rows_of(model):  # `teach` may add tokens
+            model.resize_token_embeddings(len(tokenizer))
         with _out_of_memory(options), quiet(bars=False), catch_warnings():
             simplefilter("ignore", FutureWarning)  # Transformers warns of its own calls
             trainer, last = self._trainer(model, tokenizer, end, lessons), _last_checkpoint(self.folder)
@@ -357,7 +379,7 @@ class Training:
             digest.update(np.array(sizes, np.int32).tobytes() + lesson.ids.tobytes() + lesson.places.tobytes())
             digest.update(repr(lesson.choices).encode())
         options = {name: value for name, value in asdict(self.options).items() if name != "device"}
-        return {"model": self.model, "index": self.index.name, "texts": digest.hexdigest(), **options}
+        return {"model": self.model, "index": self.index, "texts": digest.hexdigest(), **options}
 
     def _begin(self, run: dict[str, Any]) -> None:
         """Make the folder of a run. Raise InputError if it has another run."""
@@ -393,7 +415,7 @@ class Training:
         size = 4.0 if not on_gpu and weights <= FLOAT32_PARAMETERS else 2.0
         if getattr(model.config, "quantization_config", None) is not None:
             size = 0.5
-        adapter = self.options.rank * sum(one.in_features + one.out_features for one in layers)
+        adapter = self.options.rank * sum(one.in_features + one.out_features for one in layers) or weights
         needed = size * weights + 16 * adapter  # float32: weights, gradients, two moments
         free = torch.cuda.mem_get_info()[0] if on_gpu else free_memory()
         if free is not None and needed > free:
@@ -403,10 +425,27 @@ class Training:
             )
 
     def _trainer(self, model: Any, tokenizer: Any, end: int, lessons: Lessons) -> DecisionTrainer:
-        from peft import LoraConfig, get_peft_model
+        check_model(model, tokenizer, self.ids)
+        options, folder, is_pair = self.options, self.folder, model.config.is_encoder_decoder
+        if not is_pair:
+            self._check_texts(TransformersModel(model, tokenizer), end, lessons)
+        torch.manual_seed(options.seed)
+        pad = tokenizer.pad_token_id or 0
+        each = max(1, -(-len(lessons.train) // options.batch_size) // EVALUATIONS)
+        trainer = DecisionTrainer(
+            model=self._adapted(model) if options.rank else model,
+            args=_arguments(options, folder, each, "labels" if is_pair else "targets"),
+            train_dataset=lessons.train,
+            eval_dataset=lessons.aside,
+            data_collator=partial(collate_pairs, pad=pad) if is_pair else collate,
+            callbacks=[EarlyStoppingCallback(EVALUATIONS_WITHOUT_GAIN), _Progress(self.say)],
+        )
+        trainer.model_accepts_loss_kwargs = False
+        trainer.remove_callback(PrinterCallback)  # it would print losses as dictionaries
+        return trainer
 
-        check_model(model, tokenizer, self.index.tokenizer.plain_size)
-        options, folder, loaded = self.options, self.folder, TransformersModel(model, tokenizer)
+    def _check_texts(self, loaded: TransformersModel, end: int, lessons: Lessons) -> None:
+        """Raise an error if a model does not end its texts as lessons do, or has no room for them."""
         if end not in loaded.ends:
             raise ModelError(f"{self.model} does not end its texts as its chat template does: give an instruct model")
         longest = max(len(lesson.ids) for lesson in (*lessons.train, *lessons.aside))
@@ -415,30 +454,22 @@ class Training:
                 f"texts have up to {longest} tokens, but {self.model} takes at most {loaded.room}: give a shorter --prompt, or "
                 f"--max-length {loaded.room}"
             )
-        torch.manual_seed(options.seed)
+
+    def _adapted(self, model: Any) -> Any:
+        """Return a model with a new adapter of LoRA."""
+        from peft import LoraConfig, get_peft_model
+
         config = LoraConfig(
-            r=options.rank,
-            lora_alpha=ALPHA * options.rank,
+            r=self.options.rank,
+            lora_alpha=ALPHA * self.options.rank,
             lora_dropout=DROPOUT,
             target_modules="all-linear",
-            task_type="CAUSAL_LM",
+            task_type="SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM",
         )
         try:
-            adapted: Any = get_peft_model(model, config)
+            return get_peft_model(model, config)
         except Exception as error:  # peft raises ValueError and others
             raise ModelError(f"{self.model} takes no adapter of LoRA: {' '.join(str(error).split())[:200]}") from error
-        each = max(1, -(-len(lessons.train) // options.batch_size) // EVALUATIONS)
-        trainer = DecisionTrainer(
-            model=adapted,
-            args=_arguments(options, folder, each),
-            train_dataset=lessons.train,
-            eval_dataset=lessons.aside,
-            data_collator=collate,
-            callbacks=[EarlyStoppingCallback(EVALUATIONS_WITHOUT_GAIN), _Progress(self.say)],
-        )
-        trainer.model_accepts_loss_kwargs = False
-        trainer.remove_callback(PrinterCallback)  # it would print losses as dictionaries
-        return trainer
 
     def _finish(
         self, trainer: DecisionTrainer, tokenizer: Any, run: dict[str, Any], lessons: Lessons
@@ -470,14 +501,15 @@ class Training:
         (folder / TAUGHT_REPORT).write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         if (own := self.folder / TAUGHT_PROMPT).is_file():
             shutil.copy(own, folder)
-        (folder / "README.md").write_text(_card(report), encoding="utf-8")
+        (folder / "README.md").write_text(_card(report, self.card), encoding="utf-8")
         folder.replace(self.out)
         shutil.rmtree(self.folder)
         return report
 
 
-def _arguments(options: TrainingOptions, folder: Path, each: int) -> TrainingArguments:
-    """Return the arguments of a Trainer that evaluates, and writes a checkpoint, after `each` steps."""
+def _arguments(options: TrainingOptions, folder: Path, each: int, label: str) -> TrainingArguments:
+    """Return the arguments of a Trainer that evaluates, and writes a checkpoint, after `each` steps. `label`: the name of what
+    has a loss."""
     use_cpu = options.device == "cpu" or (options.device == "auto" and not torch.cuda.is_available())
     at_once = 1 if use_cpu else min(AT_ONCE, options.batch_size)
     arguments = TrainingArguments(
@@ -498,7 +530,7 @@ def _arguments(options: TrainingOptions, folder: Path, each: int) -> TrainingArg
         greater_is_better=False,
         restore_callback_states_from_checkpoint=True,
         logging_steps=max(1, each // LOGGED),
-        label_names=["targets"],
+        label_names=[label],
         prediction_loss_only=True,
         remove_unused_columns=False,
         disable_tqdm=True,
@@ -507,7 +539,7 @@ def _arguments(options: TrainingOptions, folder: Path, each: int) -> TrainingArg
         use_cpu=use_cpu,
         dataloader_pin_memory=False,
     )
-    arguments._n_gpu = min(1, arguments.n_gpu)  # a lesson is not divided among GPUs
+    use_one_gpu(arguments)  # a lesson is not divided
     return arguments
 
 
@@ -554,24 +586,18 @@ def _out_of_memory(options: TrainingOptions) -> Iterator[None]:
         ) from error
 
 
-def _card(report: dict[str, Any]) -> str:
-    """Return the model card of an adapter."""
+def _card(report: dict[str, Any], text: str) -> str:
+    """Return the model card of an adapter. `text`: what it does."""
     run, before, now = report["run"], report["loss_before"], report["loss"]
     asked = report["questions"]
-    prompt = "that index's own prompt" if asked["prompt"] is None else f"the prompt {asked['prompt']}"
     settings = "\n".join(f"| {name} | {run[name]} |" for name in run)
     return f"""---
 base_model: {run["model"]}
-library_name: peft
-tags: [lora, refactx]
+library_name: {"peft" if run["rank"] else "transformers"}
+tags: [{"lora, " if run["rank"] else ""}refactx]
 ---
 
-# Answers out of the index {run["index"]}
-
-An adapter of LoRA for {run["model"]}, made by `refactx train`. It is for `refactx ask`, which holds the model to facts of the
-index, with {prompt}, as `ask` does by itself:
-
-    refactx ask "QUESTION" --model {run["model"]} --index {run["index"]} --adapter FOLDER
+{text}
 
 Trained on {counted(report["trained_on"], "question")} of {asked["file"]} (SHA-256 {asked["sha256"]}). The loss on
 {counted(report["kept_aside"], "question")} kept aside was {before:.4f} before, and is {now:.4f}. `{TAUGHT_REPORT}` has

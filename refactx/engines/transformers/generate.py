@@ -29,7 +29,7 @@ from refactx.decoding.stream import Partial, attach_partial
 from refactx.engines.engine import Engine, FactChooser, IdPath, Logits
 from refactx.engines.scheduler import Job, Scheduler, run_jobs
 from refactx.engines.transformers.engine import PackedEngine, to_numpy
-from refactx.engines.transformers.internals import prefill_logits, sample
+from refactx.engines.transformers.internals import padding_id, prefill_logits, sample
 from refactx.engines.transformers.processor import FactLogitsProcessor, ProcessedPicker, can_skip_ids
 from refactx.engines.transformers.rows import can_feed_chunks, count_cached, cut_inputs, engine_of
 from refactx.engines.writer import Capabilities, Hooks, Row, TextWriter
@@ -257,8 +257,7 @@ class FastForwardGenerate:
 
 def _pad_together(call: _Call, rows: Sequence[Row]) -> torch.Tensor:
     """Return the ids of rows, padded to one length: int64[rows, length]."""
-    pad = call.config._pad_token_tensor
-    ids = np.full((len(rows), max(row.length for row in rows)), 0 if pad is None else int(pad), np.int64)
+    ids = np.full((len(rows), max(row.length for row in rows)), padding_id(call.config), np.int64)
     for n, row in enumerate(rows):
         ids[n, : row.length] = row.written
     return torch.from_numpy(ids).to(call.ids.device)

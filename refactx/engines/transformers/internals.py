@@ -1,4 +1,6 @@
-"""What is used of Transformers that has no public name, and the attention that is registered with it.
+"""What is used of Transformers that has no public name, here alone, and the attention that is registered with it.
+
+A version of Transformers that lacks one is named in one line, when it is used: to look earlier would load what takes a second.
 
 With a mask, Transformers' own attention copies keys and values for each head, since kernels of other devices need that
 (docs/decisions/0032-packed-passes.md). A function without these copies is registered beside it, under its own name.
@@ -11,15 +13,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from importlib.metadata import version
 from threading import Lock
 from typing import Any, ClassVar
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import causal_mask_function, eager_mask, sdpa_mask
+from transformers.generation.logits_process import PrefixConstrainedLogitsProcessor
 
 from refactx.errors import ModelError
 
@@ -30,35 +31,64 @@ _OTHERS = ("position_bias", "cache", "softcap", "output_attentions")
 """Arguments that Transformers' function knows what to do with."""
 
 
+def _private(owner: Any, name: str) -> Any:
+    """Return a member of Transformers without a public name. Raises ModelError if this version does not have it."""
+    try:
+        return getattr(owner, name)
+    except AttributeError:
+        raise ModelError(
+            f"Transformers {version('transformers')} has no `{name}` that refactx uses: pip install 'transformers>=5.0,<6'"
+        ) from None
+
+
 def sample(model: Any, *arguments: Any, **options: Any) -> Any:
     """Run the loop of `generate` of the model's class, with what `generate` passes to it."""
-    return type(model)._sample(model, *arguments, **options)
+    return _private(type(model), "_sample")(model, *arguments, **options)
 
 
 def prefill_logits(model: Any, ids: torch.Tensor, config: Any, inputs: dict[str, Any]) -> torch.Tensor:
     """Read prompts, int64[rows, length], as `generate` does. Return the logits after each, [rows, 1, vocabulary]."""
-    logits: torch.Tensor = model._prefill(ids, config, inputs).logits[:, -1:]
+    logits: torch.Tensor = _private(model, "_prefill")(ids, config, inputs).logits[:, -1:]
     return logits
 
 
 def generation_config(model: Any, **given: Any) -> Any:
     """Return the config that `generate` makes of a model's own and what it was given."""
-    return model._prepare_generation_config(**given)[0]
+    return _private(model, "_prepare_generation_config")(**given)[0]
 
 
 def takes_dynamic_cache(model: Any) -> bool:
     """Return whether a model keeps its state in a `DynamicCache`."""
-    return bool(model._supports_default_dynamic_cache())
+    return bool(_private(model, "_supports_default_dynamic_cache")())
 
 
 def chooses_logits(model: Any) -> bool:
     """Return whether a model computes the logits of some ids alone, as `logits_to_keep`."""
-    return bool(model._supports_logits_to_keep())
+    return bool(_private(model, "_supports_logits_to_keep")())
+
+
+def padding_id(config: Any) -> int:
+    """Return the id with which `generate` fills rows up; 0 if its config has none."""
+    pad = _private(config, "_pad_token_tensor")
+    return 0 if pad is None else int(pad)
+
+
+def use_one_gpu(arguments: Any) -> None:
+    """Let a `Trainer` with these arguments use one GPU at most: it would divide each batch among all."""
+    count = min(1, arguments.n_gpu)
+    _private(arguments, "_n_gpu")
+    arguments._n_gpu = count
+
+
+def for_row(processor: Any, number: int) -> PrefixConstrainedLogitsProcessor:
+    """Return a processor of allowed ids that judges a text alone as the row of that number."""
+    allowed = _private(processor, "_prefix_allowed_tokens_fn")
+    return PrefixConstrainedLogitsProcessor(lambda _, ids: allowed(number, ids), num_beams=1)
 
 
 def attention_of(config: Any) -> str:
     """Return the name of a config's attention, as Transformers has it: `sdpa` also for ours that is in its place."""
-    name = str(config._attn_implementation)
+    name = str(_private(config, "_attn_implementation"))
     return next((usual for usual, ours in OURS.items() if ours == name), name)
 
 
@@ -67,6 +97,8 @@ def attention(
 ) -> tuple[torch.Tensor, None]:
     """Return the attention of `query`, float[batch, heads, n, d], as Transformers' functions do: [batch, n, heads, d]."""
     if attention_mask is None or query.device.type != "cpu" or any(options.get(name) for name in _OTHERS):
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
         found: tuple[torch.Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, **options
         )
@@ -94,10 +126,12 @@ class PassMasks:
     cells: torch.Tensor
     dtype: torch.dtype
 
-    def of(self, rule: Callable[..., Any] = causal_mask_function) -> torch.Tensor:
-        """Return the mask, float[1, 1, n, width], of layers whose ids see cells by a rule of Transformers."""
+    def of(self, rule: Callable[..., Any] | None = None) -> torch.Tensor:
+        """Return the mask, float[1, 1, n, width], of layers whose ids see cells by a rule of Transformers; None: the causal."""
+        from transformers.masking_utils import causal_mask_function
+
         seen = self.seen
-        if rule is not causal_mask_function:
+        if rule is not None and rule is not causal_mask_function:
             zero = torch.zeros(1, 1, dtype=torch.long, device=seen.device)
             seen = seen & rule(zero, zero, self.positions[:, None], self.cells[None])
         mask = torch.zeros(seen.shape, dtype=self.dtype, device=seen.device)
@@ -120,15 +154,21 @@ def _mask(usual: Callable[..., Any], **options: Any) -> Any:
     return masks.of(options["mask_function"])
 
 
-AttentionInterface.register(OURS["sdpa"], attention)
-AttentionInterface.register(  # the function of the model's own module, which knows its sinks and caps
-    OURS["eager"],
-    lambda module, *states, **options: vars(sys.modules[type(module).__module__])["eager_attention_forward"](
-        module, *states, **options
-    ),
-)
-AttentionMaskInterface.register(OURS["sdpa"], partial(_mask, sdpa_mask))
-AttentionMaskInterface.register(OURS["eager"], partial(_mask, eager_mask))
+@cache
+def _register() -> None:
+    """Register the functions, once there is a model: what they are registered with takes a second to load."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import eager_mask, sdpa_mask
+
+    AttentionInterface.register(OURS["sdpa"], attention)
+    AttentionInterface.register(  # the function of the model's own module, which knows its sinks and caps
+        OURS["eager"],
+        lambda module, *states, **options: vars(sys.modules[type(module).__module__])["eager_attention_forward"](
+            module, *states, **options
+        ),
+    )
+    AttentionMaskInterface.register(OURS["sdpa"], partial(_mask, sdpa_mask))
+    AttentionMaskInterface.register(OURS["eager"], partial(_mask, eager_mask))
 
 
 class OwnAttention:
@@ -141,6 +181,7 @@ class OwnAttention:
     _passes: ClassVar[dict[int, int]] = {}  # how many passes are using a config, by its id
 
     def __init__(self, model: Any, windowed: bool) -> None:
+        _register()
         layers = (module for module in model.modules() if hasattr(module, "config"))
         some = [each for each in layers if windowed or getattr(each, "num_key_value_groups", 1) > 1]
         configs = {id(layer.config): layer.config for layer in some}.values()

@@ -39,6 +39,7 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Constraint, FactSource, Free, State, check_open
 from refactx.decoding.stream import Partial, attach_partial
 from refactx.engines.engine import Logits, mismatch_error
+from refactx.engines.transformers.internals import for_row
 from refactx.engines.writer import Row
 from refactx.errors import ModelError, RefactxError
 from refactx.tokenizer import FactTokenizer
@@ -317,8 +318,7 @@ def can_skip_ids(processors: Iterable[Any], rows: int) -> bool:
 
 def _for_row(processor: Any, number: int) -> Any:
     if isinstance(processor, PrefixConstrainedLogitsProcessor):
-        allowed = processor._prefix_allowed_tokens_fn
-        return PrefixConstrainedLogitsProcessor(lambda _, ids: allowed(number, ids), num_beams=1)
+        return for_row(processor, number)
     # Its tensor has the number of padding ids of each row of the batch.
     padding = getattr(processor, "prompt_ignore_length", None)
     if not isinstance(processor, RepetitionPenaltyLogitsProcessor) or not isinstance(padding, torch.Tensor):

@@ -560,6 +560,7 @@ class TransformersModel:
             bos_token_id=given.bos_token_id,
             eos_token_id=sorted(self.ends) or None,
             pad_token_id=self.pad if pad is not None or self.ends else None,
+            decoder_start_token_id=given.decoder_start_token_id,
         )
         check_model(model, tokenizer, _highest(tokenizer) + 1)
         self.engine: Engine | None = engine_of(self.model) if cache_name(self.model) else None

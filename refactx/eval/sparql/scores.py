@@ -1,6 +1,7 @@
 """Scores of written SPARQL against gold queries: the same query, the same ids, BLEU, and all of them over a set."""
 
-from collections import Counter
+import random
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -247,3 +248,22 @@ def _solve(pairs: Any, there: dict[_FreeName, _FreeName], back: dict[_FreeName, 
         elif one != other:
             return False
     return True
+
+
+def split_unknown(iris: Sequence[Collection[str]], share: float, seed: int) -> list[bool]:
+    """Return which questions, given the IRIs of each, are for a test with IRIs that no other question has.
+
+    As in arXiv:2502.13369, IRIs are drawn by chance, and all questions with one of them are test questions, until these
+    are `share` of all. An IRI of more questions than are wanted is not taken.
+
+    >>> split_unknown([{"Q1", "P1"}, {"Q2", "P1"}, {"Q3", "P1"}], 0.34, 0).count(True)
+    1
+    """
+    having, wanted, chosen = defaultdict[str, set[int]](set), round(share * len(iris)), set[int]()
+    for at, some in enumerate(iris):
+        for iri in some:
+            having[iri].add(at)
+    for iri in random.Random(seed).sample(sorted(having), len(having)):  # noqa: S311 - it hides nothing
+        if len(chosen | having[iri]) <= wanted:
+            chosen |= having[iri]
+    return [at in chosen for at in range(len(iris))]

@@ -57,6 +57,8 @@ PUBLIC = QueryLimits(1 << 30, 32 << 20, is_public=True)
 
 def own_limits() -> QueryLimits:
     """Return the limits of a user's own queries: half of the memory of this machine."""
+    if not hasattr(os, "sysconf"):  # Windows
+        return PUBLIC
     return QueryLimits(max(PUBLIC.memory, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2))
 
 

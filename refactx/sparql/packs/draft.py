@@ -219,7 +219,7 @@ def write_pack(
         "pack.toml": _head(survey, prefixes, graphs, name=name, title=title, place=place, languages=languages),
         "patterns.toml": _patterns(survey, languages),
         "rules.toml": _rules(survey, prefixes, graphs),
-        "examples.jsonl": "".join(f"{json.dumps(_example(one), ensure_ascii=False)}\n" for one in examples),
+        "examples.jsonl": "".join(f"{json.dumps(example_json(one), ensure_ascii=False)}\n" for one in examples),
         "schema.jsonl": "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in _schema(survey)),
     }
     for file, text in texts.items():
@@ -320,7 +320,7 @@ def _graph_names(graphs: Sequence[str]) -> dict[str, str]:
     return {name: bases[base] for name, base in prefixes_for(bases).items()}
 
 
-def _example(one: PackExample) -> dict[str, object]:
+def example_json(one: PackExample) -> dict[str, object]:
     return {
         "id": one.id,
         "question": one.question,

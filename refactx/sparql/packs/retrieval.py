@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,12 @@ WORDS, PHRASES = 0.4, 0.6
 """The shares of words and phrases in a score, those of the published detector (tonazzog/nl2sparql, `patterns.py`)."""
 FLOOR = 0.4
 """The cosine with a phrase that counts for nothing, as questions of other patterns reach it (docs/results/packs.md)."""
+HAS_PATTERN = 0.5
+"""The weight from which on an example has a pattern, as in the published evaluation."""
+RIDGE = 0.1
+"""How much a learned detector prefers small weights."""
+LEARNED = 0.35
+"""The least score of a pattern that a learned detector finds."""
 HINTED = 0.7
 """The share of a pattern's weight that it has by two hints."""
 _K1, _B = 1.5, 0.75
@@ -152,6 +159,82 @@ class PatternDetector:
         for name, value in zip(self._owners, similar.tolist(), strict=True):
             best[name] = max(best.get(name, -1.0), value)
         return best
+
+
+class LearnedDetector:
+    """Detects the patterns of a pack in questions as its examples have them, without its words and phrases.
+
+    Each pattern is learned from all questions of the examples by regression with a kernel: the mean similarity of two
+    questions in words, weighed by how rare these are, and in meaning with an encoder. A score from 0 to 1 is what the
+    regression says of the pattern; those below `LEARNED` are not detected. Raises InputError for a pack without examples
+    that have patterns.
+    """
+
+    def __init__(self, pack: Pack, encoder: Encoder | None = None) -> None:
+        self._encoder = encoder
+        rows = [(at, text) for at, one in enumerate(pack.examples) for text in one.questions]
+        self._names = sorted({name for one in pack.examples for name in _gold(one)})
+        if not self._names:
+            raise InputError(f"the pack {pack.name} has no examples with patterns, from which they could be learned")
+        self._owners = np.array([at for at, _ in rows])
+        terms = [_terms(text) for _, text in rows]
+        frequency = Counter(term for some in terms for term in some)
+        self._columns = {term: at for at, term in enumerate(sorted(frequency))}
+        self._rarity = np.array([math.log(1 + len(rows) / frequency[term]) for term in self._columns], np.float64)
+        self._features = np.stack([self._features_of(text) for _, text in rows])
+        targets = np.array([[name in _gold(pack.examples[at]) for name in self._names] for at, _ in rows], np.float64)
+        self._mean = targets.mean(0)
+        kernel = self._features @ self._features.T
+        self._inverse = np.asarray(np.linalg.inv(kernel + RIDGE * np.eye(len(rows))), np.float64)
+        self._weights = self._inverse @ (targets - self._mean)
+        self._targets = targets
+
+    def detect(self, question: str) -> dict[str, float]:
+        """Return the patterns of a question with their scores, the best first."""
+        return self._detected(self._features_of(question) @ (self._features.T @ self._weights))
+
+    def explain(self, question: str) -> tuple[Detected, ...]:
+        """Return the patterns of a question, the best first, as of `PatternDetector`; none is detected by words."""
+        scores = self.detect(question).items()
+        return tuple(Detected(name=name, score=score, words=0.0, phrases=None, found=()) for name, score in scores)
+
+    def left_out(self) -> list[dict[str, float]]:
+        """Return the patterns of the first question of each example, as all other examples have them.
+
+        It is what the regression says without all questions of the example, by the inverse of the whole kernel; how rare
+        words and patterns are is counted with them.
+        """
+        found = []
+        for at in range(self._owners[-1] + 1):
+            own = np.flatnonzero(self._owners == at)
+            without = self._targets[own] - np.linalg.solve(self._inverse[np.ix_(own, own)], self._weights[own])
+            found.append(self._detected(without[0] - self._mean))
+        return found
+
+    def _detected(self, values: NDArray[np.float64]) -> dict[str, float]:
+        scores = zip(self._names, np.clip(self._mean + values, 0, 1).tolist(), strict=True)
+        return dict(sorted(((name, score) for name, score in scores if score >= LEARNED), key=lambda one: -one[1]))
+
+    def _features_of(self, question: str) -> NDArray[np.float64]:
+        """Return the features of a question, of length 1, so that a product of two is their similarity."""
+        words = np.zeros(len(self._columns))
+        for term in _terms(question):
+            if term in self._columns:
+                words[self._columns[term]] = self._rarity[self._columns[term]]
+        parts = [words / max(float(np.linalg.norm(words)), 1e-9)]
+        if self._encoder is not None:
+            parts.append(self._encoder.encode([without_quoted(question)])[0].astype(np.float64))
+        return np.concatenate(parts) / math.sqrt(len(parts))
+
+
+def _terms(question: str) -> set[str]:
+    """Return the words of a question and the pairs of words in a row."""
+    words = tokens_of(without_quoted(question))
+    return {*words, *map(" ".join, pairwise(words))}
+
+
+def _gold(example: PackExample) -> list[str]:
+    return [name for name, weight in example.patterns.items() if weight >= HAS_PATTERN]
 
 
 def detect(pack: Pack, question: str, encoder: Encoder | None = None) -> dict[str, float]:

@@ -8,12 +8,11 @@ there is a later one.
 | in the folder | |
 |---|---|
 | `7/` | a version |
-| `7.lock` | locked (flock): shared by the readers of version 7, exclusively while it is removed |
+| `7.lock` | locked: shared by the readers of version 7, exclusively while it is removed |
 | `next/` | a version that is being made, or that a killed writer left |
 | `lock` | locked exclusively by a writer |
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -33,6 +32,7 @@ from pyoxigraph import QueryBoolean, QuerySolutions, QueryTriples, Store
 from refactx.errors import InputError, RefactxError
 from refactx.index import Index
 from refactx.iris import PREFIXES
+from refactx.locking import lock_file
 from refactx.paths import make_home, refactx_home
 from refactx.postgres.entry import IndexVersion
 
@@ -41,7 +41,7 @@ READ_ERRORS = (OSError, RuntimeError)
 _NEXT, _WRITER = "next", "lock"
 _PAUSE = 0.02
 """The seconds between two attempts to lock a file."""
-_LOCK = os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC  # makes it if it is missing; if not, only the right to read is needed
+_LOCK = os.O_CREAT | os.O_RDONLY  # makes it if it is missing; if not, only the right to read is needed
 FORMAT = 4
 """The version of stores: it changes when the same facts give other triples, or are stored otherwise."""
 _FILE = "refactx.json"
@@ -87,7 +87,7 @@ class StoreFolder:
                 lock = os.open(self._lock_of(path), _LOCK)
             except FileNotFoundError:  # the store was dropped meanwhile
                 continue
-            fcntl.flock(lock, fcntl.LOCK_SH)
+            lock_file(lock, wait=True, shared=True)
             if path.is_dir():
                 return Version(path, lock)
             os.close(lock)  # it was removed in between, since there is a later one
@@ -96,11 +96,11 @@ class StoreFolder:
     def is_being_written(self) -> bool:
         """Return whether a process is making a version, as far as this user can see."""
         try:
-            lock = os.open(self.path / _WRITER, os.O_RDONLY | os.O_CLOEXEC)
+            lock = os.open(self.path / _WRITER, os.O_RDONLY)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             return False
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(lock)
         except BlockingIOError:
             return True
         finally:
@@ -156,7 +156,7 @@ class StoreFolder:
         while True:
             try:
                 make_home(self.path)
-                lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+                lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
             except OSError as error:
                 raise self._unwritable(error) from None
             try:
@@ -190,7 +190,7 @@ class StoreFolder:
             path = self.path / str(number)
             lock = os.open(self._lock_of(path), _LOCK, 0o644)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock_file(lock)
                 _remove(path)
                 self._lock_of(path).unlink()
             except BlockingIOError:
@@ -229,7 +229,7 @@ def _wait_for(lock: int) -> None:
     """Lock a file exclusively. Ctrl-C is heard at any moment: one that comes just before a call that blocks is not."""
     while True:
         with suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(lock)
             return
         time.sleep(_PAUSE)
 

@@ -199,7 +199,7 @@ def _grammar() -> "Lark":
     kept: str | bool = False
     with suppress(OSError):  # the tables are a pickle: only in a folder of the user's own
         folder = user_cache_path("refactx", ensure_exists=True)
-        kept = folder.stat().st_uid == os.geteuid() and str(folder / "sparql.tables")
+        kept = folder.stat().st_uid == getattr(os, "geteuid", int)() and str(folder / "sparql.tables")
     return Lark(text, parser="lalr", lexer="basic", cache=kept, **options)
 
 

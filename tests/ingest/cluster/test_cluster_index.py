@@ -69,7 +69,12 @@ def _statement(chance: random.Random, number: int) -> Statement:
         chance.choice(("P10", "P11", "P50")),
         chance.choice(("deprecated", "normal", "normal", "preferred")),
     )
-    return Statement(chance.choice(("Q1", "Q2", "Q5")), property_, value(), rank, tuple(pairs.items()), number)
+    sources = (("P854", f"https://e.example/{number % 50}"), ("P248", "Q3"), ("P143", "Q4"), ("P813", "Q2"))
+    own = random.Random(number)
+    references = tuple((own.choice(sources),) for _ in range(own.randint(0, 3)))
+    return Statement(
+        chance.choice(("Q1", "Q2", "Q5")), property_, value(), rank, tuple(pairs.items()), number, references
+    )
 
 
 def in_bzip2(source: Path, folder: Path) -> Path:
@@ -130,9 +135,10 @@ def test_statements_of_many_splits(twins: Build, tmp_path: Path, name: str) -> N
     lines.insert(3, '{"id": "Q1", "claims": {"P10": [{}' if "json" in name else "nonsense")
     texts = ["\n".join(lines[at : at + 40]) + "\n" for at in range(0, len(lines), 40)]
     (tmp_path / name).write_bytes(b"".join(bz2.compress(text.encode(), 1) for text in texts))
-    one, many = twins(tmp_path / name, shape=SMALL, selection=Selection(inverse=True))
+    one, many = twins(tmp_path / name, shape=SMALL, selection=Selection(inverse=True, references=True))
     assert many == one
-    assert one["report"]["statements"] > 50
+    assert one["report"]["statements"] > 20
+    assert one["report"]["notes"][-1] != "references are kept of 0 facts"
     assert len(one["report"]["malformed"]) == 1
 
 

@@ -18,12 +18,20 @@ from support.ingest.living_index import LivingIndex
 from support.sparql.text_models import ChatStub, chat_stub
 from support.tiny_asker import save_tiny
 
-from bench.memory.experiments import GrownMemory, RememberedMemory, main, near_duplicate, original_of
+from bench.memory.experiments import (
+    GrownMemory,
+    RememberedMemory,
+    UnrelatedMemory,
+    main,
+    near_duplicate,
+    original_of,
+)
 from refactx.cli.main import cli
 from refactx.errors import RefactxError
 from refactx.eval.execution import row_f1, run_query
 from refactx.eval.questions import read_queries
 from refactx.sparql.engines import EngineError, EngineTimeoutError, Result
+from refactx.sparql.packs.writers import GivenNames
 from refactx.sparql.placeholders.entry import MemoryEntry
 from refactx.sparql.placeholders.name_memory import NameMemory
 from refactx.sparql.placeholders.resolver import MemoryResolver
@@ -142,6 +150,12 @@ def test_shots_are_those_of_the_training_data(
     assert "--shots N and --train FILE go together" in str(failed.exception)
 
 
+def test_no_shots_are_no_examples(stored: LivingIndex, questions: Path, scripted: ChatStub, tmp_path: Path) -> None:
+    scripted.requests.clear()
+    evaluate(stored, questions, scripted, "--shots", 0, "--limit", 1, "--out", tmp_path / "none")
+    assert [[one["role"] for one in request["messages"]] for request in scripted.requests] == [["system", "user"]] * 2
+
+
 @pytest.fixture(scope="module")
 def killed(stored: LivingIndex, questions: Path, scripted: ChatStub) -> dict[str, bytes]:
     """The files of the run after the kill."""
@@ -169,7 +183,7 @@ def report(killed: dict[str, bytes], stored: LivingIndex, questions: Path, scrip
 def experiments(report: Any, stored: LivingIndex, questions: Path) -> Any:
     """The names of the run, resolved again by memories with fewer names and with more."""
     run = str(questions.with_name("run"))
-    options = ["--ablate-names", "0.3,0.9", "--distractors", "2,3", "--db", stored.url, "--index", stored.name]
+    options = ["--ablate-names", "0,0.3,0.9", "--distractors", "2,3", "--db", stored.url, "--index", stored.name]
     done = CliRunner().invoke(main, [run, str(questions), *options])
     assert done.exit_code == 0, (done.exception, done.output)
     return json.loads(done.stdout)
@@ -235,6 +249,46 @@ class TestRun:
             refused = [rows[share, tau]["refusal_accuracy"]["value"] for tau in (0.0, 0.7, 0.9, 1.0)]
             assert refused == sorted(refused)
 
+    def test_thresholds_are_runs_of_the_same_texts(
+        self, report: Any, experiments: Any, stored: LivingIndex, questions: Path, scripted: ChatStub, tmp_path: Path
+    ) -> None:
+        copied, asked = shutil.copytree(questions.with_name("run"), tmp_path / "run"), len(scripted.requests)
+        found = evaluate(stored, questions, scripted, "--thresholds", "0,0.7,1", "--out", copied)
+        assert len(scripted.requests) == asked, "the model writes nothing"
+        runs = {name: run["overall"] for name, run in found["runs"].items()}
+        assert [*runs] == ["placeholders", "ids", "placeholders@0", "placeholders@0.7", "placeholders@1"]
+        rows = {row["tau"]: row for row in experiments["ablation"] if row["share"] == 0}
+        for tau in (0, 0.7, 1):
+            assert runs[f"placeholders@{tau}"]["sqm_answerable"]["value"] == rows[tau]["sqm_strict"]["value"]
+        refused = [runs[f"placeholders@{tau}"]["refused"]["value"] for tau in (0, 0.7, 1)]
+        assert refused == sorted(refused)
+        assert refused[0] < refused[-1]
+        assert {name: found["runs"][name] for name in report["runs"]} == report["runs"]
+        assert (copied / "report.html").read_text().count("<svg") == 3
+
+    def test_unrelated_names_are_another_index(self, report: Any, stored: LivingIndex, questions: Path) -> None:
+        run, own = str(questions.with_name("run")), ["--db", stored.url, "--index", stored.name]
+        given = [run, str(questions), *own, "--ablate-names", "", "--distractors-from", stored.name]
+        done = CliRunner().invoke(main, [*given, "--distractors", "2"])
+        assert done.exit_code == 0, (done.exception, done.output)
+        first, second = json.loads(done.stdout)["distractors"]
+        assert first["sqm_strict"] == report["runs"]["placeholders"]["overall"]["sqm_strict"]
+        assert second["changed"] == 0, "namesakes without facts, or the names of nothing near, change nothing"
+        assert "too few" in CliRunner().invoke(main, [*given, "--distractors", "9"]).output
+
+    def test_an_unrelated_name_can_be_the_nearest(self) -> None:
+        own, other = MemoryEntry("Q1", "Ann"), MemoryEntry("Q2", "Anne")
+        mentions = [Placeholder("entity", "Annex"), Placeholder("entity", "Ann"), Placeholder("relation", "Anne")]
+        memory = UnrelatedMemory(GivenNames([own]), [other])
+        assert [[(one.entry.label, one.entry.id != "Q2") for one in some] for some in memory.nearest(mentions, 1)] == [
+            [("Anne", True)],
+            [("Anne", True)],
+            [],
+        ]
+        assert [[one.label for one in some] for some in memory.exact(mentions)] == [[], ["Ann"], []]
+        near = memory.nearest(mentions[:1], 1)[0][0].entry
+        assert memory.similarities(Placeholder("entity", "Anne"), [own, near]) == [0.0, 1.0]
+
     def test_the_report_is_a_page_with_plots(self, report: Any, questions: Path) -> None:
         folder = questions.with_name("run")
         page, text = (folder / "report.html").read_text(), (folder / "report.md").read_text()
@@ -284,6 +338,7 @@ def test_policies_of_an_own_model_are_timed_apart(stored: LivingIndex, questions
         (("--sparql", "placeholders,closed"), "closed is no policy"),
         (("--sparql", "from-walk"), "needs a model whose choices can be steered"),
         (("--sparql", "ids", "--tau", "0.1"), "--tau is of names that a memory resolves"),
+        (("--sparql", "ids", "--thresholds", "0.1"), "--thresholds are of the names that placeholders writes"),
         (("--free",), "--free is of answers"),
         (("--max-new-tokens", "5"), "--max-new-tokens is of answers"),
         (("--run-on", "moon"), "--run-on moon is no engine"),

@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from refactx.errors import InputError
 from refactx.ranking.encoders import FEWEST, embeddings_of
 from refactx.sparql.packs.pack import Pack, PackExample, QuestionPattern, built_in_packs, load_pack
 from refactx.sparql.packs.retrieval import (
+    LEARNED,
+    RIDGE,
+    LearnedDetector,
     PatternDetector,
     QuestionIndex,
     RetrievalWeights,
@@ -321,3 +325,48 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert len(embeddings_of(WordEncoder(), TEXTS, tmp_path / "file" / "folder")) == FEWEST
+
+
+LEARNABLE = [
+    PackExample(id="1", question="How many dogs bark?", sparql="", patterns={"COUNT": 1.0, "DOG": 1.0}),
+    PackExample(id="2", question="How many cats are there?", sparql="", patterns={"COUNT": 1.0, "DOG": 0.3}),
+    PackExample(
+        id="3", question="Which dogs bark?", sparql="", patterns={"DOG": 0.5}, variants={"it": ("Quali cani?",)}
+    ),
+    PackExample(id="4", question="Which cats?", sparql="", patterns={"CAT": 1.0}),
+]
+
+
+@pytest.mark.parametrize("encoder", [None, WordEncoder()])
+def test_patterns_are_learned_as_examples_have_them(encoder: WordEncoder | None) -> None:
+    detector = LearnedDetector(replace(pack_of(), examples=tuple(LEARNABLE)), encoder)
+    for one in LEARNABLE:
+        assert detector.detect(one.question).keys() == gold_of(one)
+    found = detector.detect("How many dogs?")
+    assert {*found} == {"COUNT", "DOG"}
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert [one.name for one in detector.explain("Which cats?")] == ["CAT"]
+    with pytest.raises(InputError, match="has no examples with patterns"):
+        LearnedDetector(pack_of())
+
+
+def test_what_is_left_out_is_what_the_other_questions_say() -> None:
+    detector = LearnedDetector(replace(pack_of(), examples=tuple(LEARNABLE)))
+    features, targets, mean, owners = (
+        getattr(detector, f"_{name}") for name in ("features", "targets", "mean", "owners")
+    )
+    for at, (left, one) in enumerate(zip(detector.left_out(), LEARNABLE, strict=True)):
+        rest = features[owners != at]
+        weights = np.linalg.solve(rest @ rest.T + RIDGE * np.eye(len(rest)), targets[owners != at] - mean)
+        first = features[np.flatnonzero(owners == at)[0]]
+        scores = np.clip(mean + first @ rest.T @ weights, 0, 1)
+        expected = {
+            name: score for name, score in zip(("CAT", "COUNT", "DOG"), scores, strict=True) if score >= LEARNED
+        }
+        assert left == pytest.approx(expected), one.question
+
+
+def test_learned_detection_is_above_the_published_one_where_nothing_was_written_for_it() -> None:
+    pack = load_pack("liita")
+    scores = pattern_scores(zip(map(gold_of, pack.examples), LearnedDetector(pack).left_out(), strict=True))
+    assert scores.macro > 0.7
