@@ -113,7 +113,7 @@ def inspect_task(asker: AnswersQuestions, path: Path | str, limit: int | None = 
     from inspect_ai.scorer import Score, mean, scorer, stderr
     from inspect_ai.solver import solver
 
-    @solver(name="refactx")
+    @solver(name="refactx")  # type: ignore[untyped-decorator]
     def facts() -> Any:
         async def solve(state: Any, generate: Any) -> Any:
             answer = await asyncio.to_thread(asker.ask, state.input_text)
@@ -123,7 +123,7 @@ def inspect_task(asker: AnswersQuestions, path: Path | str, limit: int | None = 
 
         return solve
 
-    @scorer(metrics={key: [mean(), stderr()] for key in _figures("", [])}, name="refactx")
+    @scorer(metrics={key: [mean(), stderr()] for key in _figures("", [])}, name="refactx")  # type: ignore[untyped-decorator]
     def figures() -> Any:
         async def scored(state: Any, target: Any) -> Any:
             return Score(value=_figures(state.output.completion, list(target)), answer=state.output.completion)

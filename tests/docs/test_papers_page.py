@@ -24,12 +24,11 @@ TOO_LARGE = {
     "refactx train QUESTIONS --task sparql --text placeholders": "the same",
     "refactx calibrate QUESTIONS": "the tiny model has no confidence",
     "refactx eval QUESTIONS --sparql placeholders": "it needs a memory",
-    "refactx eval QUESTIONS --sparql placeholders --thresholds 0.5,0.7,0.9": "the same",
+    "refactx eval QUESTIONS --sparql placeholders --thresholds 0.5,0.7": "the same",
     "refactx eval QUESTIONS --sparql rag-placeholders": "the same",
     "refactx eval QUESTIONS --sparql ids --shots 0": "its facts have no ids",
     "refactx eval QUESTIONS --sparql rag --shots 25 --train FILE": "the same",
     "refactx eval --pack liita --pattern TRANSLATION --modes prompt": "the prompt is longer than the tiny model takes",
-    "refactx questions make --index INDEX": "the tiny names are codes, of which no questions are made",
     "refactx mcp --pack liita": "it serves until its input ends; the tests of mcp run it",
 }
 NEEDS_MODEL = ("eval QUESTIONS", "ask ")

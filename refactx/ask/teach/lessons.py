@@ -186,7 +186,7 @@ class Teacher:
                 f"the facts of {lost:,} of {counted(asked, 'question')} are not in the index: give the index that they were "
                 "made of, or make questions of this one (refactx questions make)"
             )
-        return made_lessons(*made, left_out)
+        return made_lessons(made[0], made[1], left_out)
 
     def lesson(self, one: Taught) -> Lesson:
         """Return the lesson of a question. Raises _LeftOutError if it has none."""

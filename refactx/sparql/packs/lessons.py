@@ -69,7 +69,8 @@ class QueryTeacher:
         """
         left_out = defaultdict[str, list[int]](list)
         chosen = parts_of(questions, [one.part for one in questions], self._options)
-        return made_lessons(*([*self._made(some, left_out)] for some in chosen), left_out)
+        train, aside = (self._made(some, left_out) for some in chosen)
+        return made_lessons(train, aside, left_out)
 
     def _made(self, questions: Sequence[GoldQuery], left_out: dict[str, list[int]]) -> list[Lesson]:
         found = list[Lesson]()

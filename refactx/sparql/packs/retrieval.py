@@ -185,7 +185,7 @@ class LearnedDetector:
         targets = np.array([[name in _gold(pack.examples[at]) for name in self._names] for at, _ in rows], np.float64)
         self._mean = targets.mean(0)
         kernel = self._features @ self._features.T
-        self._inverse: NDArray[np.float64] = np.linalg.inv(kernel + RIDGE * np.eye(len(rows)))
+        self._inverse = np.asarray(np.linalg.inv(kernel + RIDGE * np.eye(len(rows))), np.float64)
         self._weights = self._inverse @ (targets - self._mean)
         self._targets = targets
 
