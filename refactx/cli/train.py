@@ -63,9 +63,8 @@ def train(
 ) -> None:
     """Teach a model to answer out of an index, by questions whose answers are known.
 
-    FILE has questions of `refactx questions make`, or others with `facts`, a `walk` or gold SPARQL; with --task sparql it is
-    taught to write that. ADAPTER is an adapter of LoRA for --adapter, with a report. The same command continues a run that was
-    stopped.
+    FILE has questions of `refactx questions make`, or others with `facts`, a `walk` or gold SPARQL (--task sparql: to be
+    written). ADAPTER is an adapter of LoRA for --adapter, with a report. The same command continues a stopped run.
     """
     from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT, load_prompt
     from refactx.index.open import open_index
