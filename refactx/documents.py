@@ -3,7 +3,6 @@
 A document is a frozen class, which FastAPI and the SDK of MCP take as it is; `to_json` makes JSON of any of them.
 """
 
-import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
@@ -67,20 +66,8 @@ class QualifierDocument:
     value: EntityDocument | LiteralValue
 
 
-class Referenced:
-    """What has references in its JSON only where there are some, as `to_json` writes it, also where pydantic makes the JSON."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: type, handler: Callable[[type], dict[str, Any]]) -> dict[str, Any]:
-        schema = handler(source)
-        for field in schema["schema"]["fields"]:
-            if field["name"] == "references":
-                field["serialization_exclude_if"] = operator.not_
-        return schema
-
-
 @dataclass(frozen=True, kw_only=True)
-class FactDocument(Referenced):
+class FactDocument:
     """A fact. `text`: as it is written; `inverse`: whether it reads its property backwards; `qualifiers`: of a statement;
     `indexes`: of several that are read as one, those that have it; empty if one is read; `references`: the addresses of what
     Wikidata says it is from."""

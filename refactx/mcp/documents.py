@@ -13,7 +13,6 @@ from refactx.documents import (
     PredicateOfSubject,
     QualifierDocument,
     QueryDocument,
-    Referenced,
     ResolvedName,
     fact_fields,
     named,
@@ -26,7 +25,7 @@ from refactx.walks import AnsweredQuery
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatedFact(Referenced):
+class StatedFact:
     """A fact. `text`: as it is written; `inverse`: whether it reads its property backwards; `url`: of its statement on
     Wikidata, null if it has none; `qualifiers`: of a statement; `indexes`: of several that are read as one, those that have
     it; `references`: the addresses of what Wikidata says it is from."""

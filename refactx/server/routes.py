@@ -123,23 +123,24 @@ def facts_router(service: TextService) -> APIRouter:
         found = await service.look_up(chooser.some, limit, seed)
         return ExampleList(index.name, index.facts, found)
 
-    @router.get("/v1/facts", response_class=JsonReply)
+    @router.get("/v1/facts", response_class=JsonReply, response_model=BrowsedDocument)
     async def facts(
         subject: Name = "",
         predicate: Name = "",
         prefix: Name = "",
         limit: Annotated[int, Query(ge=1, le=MOST_FACTS)] = 20,
-    ) -> BrowsedDocument:
+    ) -> JsonReply:
         """Return how a prefix continues, or the properties and facts of a subject."""
         index, known = _opened(service)
         read = partial(browse, index, known, prefix=prefix, subject=subject, predicate=predicate, limit=limit)
-        return browsed_document(index.name, await service.look_up(read))
+        return JsonReply(to_json(browsed_document(index.name, await service.look_up(read))))
 
-    @router.post("/v1/facts/check", response_class=JsonReply)
-    async def check(asked: CheckRequest) -> FactChecks:
+    @router.post("/v1/facts/check", response_class=JsonReply, response_model=FactChecks)
+    async def check(asked: CheckRequest) -> JsonReply:
         """Return which facts in a text exist; for one that does not, the nearest that do."""
         index, known = _opened(service)
-        return checked_text(index.name, await service.look_up(check_text, index, known, asked.text))
+        found = await service.look_up(check_text, index, known, asked.text)
+        return JsonReply(to_json(checked_text(index.name, found)))
 
     return router
 

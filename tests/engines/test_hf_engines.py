@@ -26,7 +26,9 @@ from transformers import (
 
 from refactx.engines.engine import Engine, Feed, FeedTree, Logits, TreeReading
 from refactx.engines.transformers.engine import PackedEngine
+from refactx.engines.transformers.internals import chooses_logits
 from refactx.engines.transformers.rows import RowsEngine, engine_of, takes_masks
+from refactx.errors import ModelError
 
 KINDS = pytest.mark.parametrize("kind", [PackedEngine, RowsEngine])
 TEXTS = [[5, 9, 12, 7], [6, 8], [5, 9, 12, 7, 30, 31, 32]]
@@ -281,3 +283,10 @@ def test_passes_of_several_engines_at_once_and_plain_passes_have_the_same_logits
         reads = [pool.submit(read, one) for one in ids for read in (by_engine, by_model)]
         for number, read in enumerate(reads):
             np.testing.assert_allclose(read.result(), expected[number // 2], atol=1e-4)
+
+
+def test_a_private_member_that_transformers_has_no_more_is_named_in_one_line() -> None:
+    with pytest.raises(
+        ModelError, match=r"no `_supports_logits_to_keep` that refactx uses: pip install 'transformers>="
+    ):
+        chooses_logits(object())

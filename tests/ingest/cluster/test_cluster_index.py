@@ -70,7 +70,8 @@ def _statement(chance: random.Random, number: int) -> Statement:
         chance.choice(("deprecated", "normal", "normal", "preferred")),
     )
     sources = (("P854", f"https://e.example/{number % 50}"), ("P248", "Q3"), ("P143", "Q4"), ("P813", "Q2"))
-    references = tuple((chance.choice(sources),) for _ in range(chance.randint(0, 3)))
+    own = random.Random(number)
+    references = tuple((own.choice(sources),) for _ in range(own.randint(0, 3)))
     return Statement(
         chance.choice(("Q1", "Q2", "Q5")), property_, value(), rank, tuple(pairs.items()), number, references
     )
