@@ -121,7 +121,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
     "eval": 5810,  # thresholds of a run; unknown ids; other harnesses; runs compared; judgements; speed; samples; kinds
     "documents server mcp": 8960,  # tools for templates without; claims; qualifiers; classes of replies; references of facts
-    "cli models build": 7880,  # lessons in queries, splits, examples of packs; compare; extract; check; remember; languages
+    "cli models build": 7885,  # lessons in queries, splits; compare; extract; check; remember; languages; references
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""
