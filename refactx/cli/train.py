@@ -61,11 +61,10 @@ def train(
     db: str | None,
     **given: Any,
 ) -> None:
-    """Teach a model to answer out of an index, by questions whose answers are known.
+    """Teach a model to answer out of an index, by questions whose answers are known, or (--task sparql) to write queries.
 
-    FILE has questions of `refactx questions make`, or others with `facts`, a `walk` or gold SPARQL; with --task sparql it is
-    taught to write that. ADAPTER is an adapter of LoRA for --adapter, with a report. The same command continues a run that was
-    stopped.
+    FILE has questions of `refactx questions make`, or others with `facts`, a `walk` or gold SPARQL. ADAPTER is an adapter of
+    LoRA for --adapter, with a report. The same command continues a run that was stopped.
     """
     from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT, load_prompt
     from refactx.index.open import open_index

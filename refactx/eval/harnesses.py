@@ -7,20 +7,14 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from refactx.ask.answer import Answer
 from refactx.errors import InputError
 from refactx.eval.answers import Gold, score
 from refactx.eval.questions import Question, read_questions
 
-
-class AnswersQuestions(Protocol):
-    """What answers questions, such as `refactx.Asker`."""
-
-    def ask(self, question: str) -> Answer:
-        """Return the answer to a question."""
-        ...
+if TYPE_CHECKING:
+    from refactx.ask.asker import Asker
 
 
 def _need(package: str) -> None:
@@ -44,7 +38,7 @@ def _asked(path: Path | str, limit: int | None) -> list[Question]:
     return asked
 
 
-def lm_eval_model(asker: AnswersQuestions) -> Any:
+def lm_eval_model(asker: "Asker") -> Any:
     """Return an asker as a model of lm-evaluation-harness, for tasks of free text (`generate_until`).
 
         lm_eval.simple_evaluate(lm_eval_model(asker), tasks=[lm_eval_task("questions.jsonl")])
@@ -99,7 +93,7 @@ def lm_eval_task(path: Path | str, limit: int | None = None, name: str = "refact
     )
 
 
-def inspect_task(asker: AnswersQuestions, path: Path | str, limit: int | None = None) -> Any:
+def inspect_task(asker: "Asker", path: Path | str, limit: int | None = None) -> Any:
     """Return a file of questions (docs/how-to/evaluate.md) as a task of Inspect: an asker answers, hit, exact and F1.
 
         inspect_ai.eval(inspect_task(asker, "questions.jsonl"), model="mockllm/model")
