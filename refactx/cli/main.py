@@ -57,7 +57,10 @@ COMMANDS = {  # where each command is, and its line in the list, as its own help
     "mcp": ("mcp:mcp", "Serve tools to an assistant, over standard input and output (Model Context Protocol)."),
     "eval": ("eval:eval_", "Score answers to a file of questions; the same command continues a run."),
     "questions": ("questions:questions", "Make questions with gold answers, to measure a model or to teach it."),
-    "train": ("train:train", "Teach a model to answer out of an index, by questions whose answers are known."),
+    "train": (
+        "train:train",
+        "Teach a model to answer out of an index, by questions whose answers are known, or (--task sparql) to write queries.",
+    ),
     "calibrate": (
         "calibrate:calibrate",
         "Find the confidence that answers need (--min-confidence) by questions whose answers are known.",

@@ -167,7 +167,7 @@ def test_options_are_those_of_generation(tiny: Running) -> None:
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"tools": [{"type": "function", "function": {}}]}, "tools.0.function.name"),
         ({"response_format": {"type": "json_object"}, "stop": "a"}, "stop"),
         ({"top_logprobs": 2}, "top_logprobs"),
         ({"logit_bias": {"1": 2}}, "logit_bias"),

@@ -65,7 +65,12 @@ def test_claims_are_the_same_in_python_over_http_and_for_assistants(server: Runn
     assert (found["sentences"], found["without_claim"]) == (3, 1)
     assert found["claims"][0]["fact"]["text"] in ("<Ann> <p> <b> .", "<Ann> <p> <c> .")
     assert found == to_json(claims_document(index, asker(index).check(TEXT)))
-    assert call(fact_server(index, check=checks_alone(asker(index), index)), TEXT) == found
+    told = call(fact_server(index, check=checks_alone(asker(index), index)), TEXT)
+    for claim in told["claims"]:
+        assert all(
+            fact.pop("references") == [] for fact in (claim["fact"], claim["instead"]) if fact
+        )  # as its schema has
+    assert told == found
     assert server.service.slots.running == 0
 
 
