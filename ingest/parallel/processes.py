@@ -32,6 +32,8 @@ _Shared = TypeVar("_Shared")
 _Result = TypeVar("_Result")
 ALONE = 5.0
 """Seconds beyond its time after which a process ends by itself, if its parent is gone."""
+FEW_THREADS = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+"""The environment of a process with a limit of memory: NumPy's threads reserve 64 MB, and a limit counts what is reserved."""
 LONGEST = 1e6
 """The most seconds that the system's timers take."""
 
@@ -109,7 +111,7 @@ class Process:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if memory is None else subprocess.DEVNULL,  # a library that is out of memory tells its stack
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": path, **({} if memory is None else FEW_THREADS)},
         )
 
     def __enter__(self) -> "Process":
