@@ -141,7 +141,7 @@ def _unknown_entities(query: Query, facts: FactSet) -> list[str]:
 
 def _unknown_predicates(query: Query, facts: FactSet) -> list[str]:
     values = [one for one in (query.by, *query.show) if one and not one.its]
-    names = [hop.predicate for walk in query.walks for hop in walk.hops] + [one.predicate for one in values]
+    names = [hop.predicate for walk in query.walks for hop in walk.hops] + [name for one in values for name in one.path]
     known = facts.describe(names)
     left = [name for name in names if name not in known]
     own = facts.predicates(query.start) if left else {}

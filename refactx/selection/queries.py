@@ -403,7 +403,7 @@ class QuerySearch:
                     by.predicate not in times or (query.head == "list" and not self._begins(members, by, some[0][1]))
                 ):
                     continue
-                which = tuple(WalkFilter((Hop(by.predicate),), operator, number) for operator, number in some)
+                which = tuple(WalkFilter(by.hops, operator, number) for operator, number in some)
                 narrow = replace(query, which=(*query.which, *which))
                 prior = self.prior(base.start, *named) - self.weights.filter_gain * (len(others) + 1)
                 prior += self._of_shares(others)
@@ -412,7 +412,7 @@ class QuerySearch:
 
     def _begins(self, members: Sequence[str], by: MemberValue, year: str) -> bool:
         """Return whether some member has a time in a year."""
-        return any(value.startswith(year) for _, value in self._facts.objects(members, by.predicate))
+        return any(value.startswith(year) for value in self.values(members, by.path))
 
     def _of_shares(self, conditions: Sequence[Condition]) -> float:
         return self.weights.share_weight * sum(math.log(one.share) for one in conditions)
@@ -540,8 +540,9 @@ class QuerySearch:
         self, members: Sequence[str], *named: Mention, head: Head | None = None
     ) -> list[tuple[MemberValue, float]]:
         """Return what members can be sorted by, the nearest to the question in meaning first, with a prior in nats: by its
-        meaning, and by the share of members that have it. That is predicates with numbers or times, and how many facts of a
-        predicate there are if the question names that, or if literals are filters.
+        meaning, and by the share of members that have it. These are predicates with numbers or times, those of what a member
+        alone leads to (the amount of its price), and how many facts of a predicate there are if the question names that, or if
+        literals are filters.
 
         Of a superlative those that its adjective compares are nearest, and those that it compares the other way are left out:
         the oldest has the highest age, and the least date. The last such word of a name counts: `years ago` is an age.
@@ -556,30 +557,53 @@ class QuerySearch:
         described = self._facts.describe([name for name in counts if name not in NEVER_QUERIED])
         found: list[MemberValue] = []
         for name, one in described.items():
-            is_sortable = one.kind in ("quantity", "time")
-            if one.kind in ("literal", "mixed"):  # of numbers alone, or of times alone
-                values = [value for _, value in self._facts.objects(members, one.name)]
-                is_sortable = any(None not in map(parse, values) for parse in (parse_quantity, parse_time))
-            if is_sortable:
+            if self._is_sortable(one, members):
                 found.append(MemberValue(name))
-            elif (one.name in self.mentions.predicates and (self.counts or not (said or other_way))) or (
+                continue
+            found += self._of_part(one, members)
+            if (one.name in self.mentions.predicates and (self.counts or not (said or other_way))) or (
                 self.conditions.reads_values
                 and self.counts  # the heaviest has a weight, however many it has of anything
                 and one.kind in ("entity", "mixed")
                 and max(self._facts.counts(members, one.name)) > 1
             ):
                 found.append(MemberValue(name, counted=True))
-        compared = [[word for word in words_of(by.predicate) if word in said | other_way][-1:] for by in found]
+        compared = [[word for word in words_of(" ".join(by.path)) if word in said | other_way][-1:] for by in found]
         pairs = [(by, some) for by, some in zip(found, compared, strict=True) if said.issuperset(some)]
         found = [by for by, _ in pairs]
-        near = self.meanings([by.predicate for by in found], *named)
+        near = self.meanings([" ".join(by.path) for by in found], *named)
         near = [one + self.weights.meaning * bool(some) for one, (_, some) in zip(near, pairs, strict=True)]
         priors = [
-            meaning + self.weights.share_weight * math.log(counts[by.predicate] / len(members))
+            meaning + self.weights.share_weight * math.log(counts[by.path[0]] / len(members))
             for by, meaning in zip(found, near, strict=True)
         ]
         order = sorted(zip(found, priors, strict=True), key=lambda pair: -pair[1])
         return order[: self.weights.nearest_properties]
+
+    def values(self, members: Sequence[str], path: Sequence[str]) -> Sequence[str]:
+        """Return what predicates lead to from members, one after the other."""
+        for name in path:
+            members = [value for _, value in self._facts.objects(members, name)]
+        return members
+
+    def _is_sortable(self, one: Predicate, members: Sequence[str]) -> bool:
+        """Return whether a predicate leads from members to numbers alone, or to times alone."""
+        if one.kind not in ("literal", "mixed"):
+            return one.kind in ("quantity", "time")
+        values = self.values(members, [one.name])
+        return any(None not in map(parse, values) for parse in (parse_quantity, parse_time))
+
+    def _of_part(self, one: Predicate, members: Sequence[str]) -> list[MemberValue]:
+        """Return the numbers and times of what a predicate leads to, if nothing that it leads to is of several members: that
+        is a part of a member, such as its price with an amount."""
+        if not self.conditions.reads_values or one.kind != "entity":
+            return []
+        parts = self.values(members, [one.name])
+        if len(set(parts)) < len(parts):
+            return []
+        names = set(self._predicates_of(parts[:MAX_BETWEEN])) - NEVER_QUERIED
+        described = self._facts.describe(sorted(names)).values()
+        return [MemberValue(each.name, via=(one.name,)) for each in described if self._is_sortable(each, parts)]
 
 
 def _predicates(query: Query) -> frozenset[str]:

@@ -140,7 +140,7 @@ class TableSearch:
         best = [one for one in groups if not (one.order or one.operator)] if not sums else []
         filtered = {which.hops[0].predicate for which in query.which if which.hops}
         for by, meaning in self._measures(base, members) if sums or (best and self._orders) else ():
-            of_measure = 0.0 if by.predicate in filtered else meaning  # which counts once
+            of_measure = 0.0 if by.path[0] in filtered else meaning  # which counts once
             for head, per in product(sums, [*groups, None]):
                 yield replace(query, head=head, by=by, per=per), of_measure
             for head, per in product(self._orders, best):
@@ -157,7 +157,7 @@ class TableSearch:
             for by, of_measure in self._search.measures(members, base.start)
             if not by.counted
             and by.predicate not in own
-            and all(parse_quantity(value) is not None for _, value in self._facts.objects(members, by.predicate))
+            and all(parse_quantity(value) is not None for value in self._search.values(members, by.path))
         ]
         return found[:NARROWED]
 

@@ -208,11 +208,11 @@ def _members(patterns: Patterns, names: _FactNames) -> Query:
             (head, variable), is_counted = patterns.total, False
         end = PatternTerm(variable=variable)
         sorts = [chain for chain in chains if chain.end == end]
-        if len(sorts) != 1 or len(sorts[0].steps) != 1 or sorts[0].steps[0].closure:
+        if len(sorts) != 1:
             raise _NotAWalk
         if any(condition.term == end for condition in patterns.conditions):  # a walk sorts by all values that there are
             raise _NotAWalk
-        by = MemberValue(names.hops(sorts[0].steps)[0].predicate, is_counted)
+        by = _value_at(names.hops(sorts[0].steps), is_counted)
         if not by.counted and names.has_text(by.predicate):
             raise _NotAWalk
         chains.remove(sorts[0])
@@ -235,16 +235,24 @@ def _members(patterns: Patterns, names: _FactNames) -> Query:
 
 def _columns(chains: list[_Chain], patterns: Patterns, names: _FactNames) -> tuple[MemberValue, ...]:
     """Return the columns of a table, which are beside what is asked for. Those that a row need not have are no filters."""
-    found = list[MemberValue]()
+    found, asked = list[MemberValue](), PatternTerm(variable=patterns.asked)
     for variable, must_have in patterns.columns.items():
-        first = [edge for edge in patterns.edges if edge.object.variable == variable]
-        (step,) = first[0].steps
-        if step.inverse or step.closure or step.statement:
+        end = PatternTerm(variable=variable)  # of a chain, unless what rows are sorted by is shown too
+        steps = next((one.steps for one in _chains(asked, patterns) if one.end == end), ())
+        if any(step.inverse for step in steps):
             raise _NotAWalk
-        found.append(MemberValue(names.hops([step])[0].predicate))
+        found.append(_value_at(names.hops(steps)))
         if not must_have:
             _taken(chains, variable, patterns)
     return tuple(found)
+
+
+def _value_at(hops: Sequence[Hop], is_counted: bool = False) -> MemberValue:
+    """Return the values to which hops lead from members. Raises _NotAWalk unless each is made once, by plain facts."""
+    *via, last = [hop.predicate for hop in hops if not (hop.closure or hop.has_statements)] or [""]
+    if not last or len(via) + 1 < len(hops):
+        raise _NotAWalk
+    return MemberValue(last, is_counted, via=tuple(via))
 
 
 def _groups(patterns: Patterns, names: _FactNames) -> Query:

@@ -158,7 +158,7 @@ class _Evaluation:
             *((which.than, "entity") for which in query.which),
             (query.minus.hops if query.minus else (), "entity"),
             (of_groups, self._kind),
-            *(((Hop(one.predicate),), self._kind) for one in (query.by, *query.show) if one and not one.its),
+            *((one.hops, self._kind) for one in (query.by, *query.show) if one and not one.its),
         ):
             self._kind_after(hops, kind)
         self._filters = [CompiledFilter(self._walks, which, self._kind) for which in query.which]
@@ -276,7 +276,7 @@ class _Evaluation:
             found = measure.of(members)
             if not found and not by.counted:
                 measure.check(members)
-            proof += [one.proof for one in found if one.proof]
+            proof += [fact for one in found for fact in one.proof]
             values.append([one.value for one in found] or (["0"] if by.counted else []))
             place, kind = measure.place, measure.kind
         self._need_all()
@@ -371,7 +371,7 @@ class _Evaluation:
     def _measured_facts(self, found: Sequence[Measured], ways: _Ways, measure: Measure) -> Iterator[Proof]:
         for one in found:
             yield from self._facts_of((one.member, ways[one.member]))
-            yield from [one.proof] if one.proof else self._facts_with(one.member, measure.by.predicate)
+            yield from one.proof or self._facts_with(one.member, measure.by.predicate)
 
     def _group_facts(self, groups: Mapping[str, Sequence[str]], per: Groups) -> Iterator[Proof]:
         """Yield the facts that put members in groups, if one hop does."""

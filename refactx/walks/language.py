@@ -14,7 +14,7 @@ line      = head [number] walk filter* ["by" value] ["per" hop+ groups] ["show" 
               | "with" <qualifier> [operator] <value>
     qualifier = <qualifier> | "duration"
     filter    = "which" ["not"] ["count"] hop* [operator] (<value> | <start> hop+)
-    value     = <predicate> | "count" <predicate> | "its" qualifier
+    value     = ["count"] (<predicate> "/")* <predicate> | "its" qualifier
     groups    = [operator <number>] [("most" | "least") [number]]
     operator  = "is" | "equals" | "over" | "under" | "starts with" | "contains"
 
@@ -56,7 +56,7 @@ _MEASURED = ("most", "least", "sum", "average")
 DURATION = ""
 """In place of a qualifier's name: how long a statement holds."""
 TERMINATOR = " ."
-_TOKEN = re.compile(r"\s*(?:<([^<>]*)>([+*]?)|(starts\s+with|[A-Za-z]+|\d+|\.)(?=\s|<|$))")
+_TOKEN = re.compile(r"\s*(?:<([^<>]*)>([+*]?)|(/|(?:starts\s+with|[A-Za-z]+|\d+|\.)(?=\s|<|$)))")
 _BEGINS = re.compile(rf"\s*(?:{'|'.join(HEADS)})(?:\s+\d+)?\s*<")
 LONGEST, _DIGITS, _SHOWN = 10_000, 9, 200
 _EXAMPLE = "count <Louisiana> <nickname> ."
@@ -140,15 +140,29 @@ class WalkFilter:
 @dataclass(frozen=True, slots=True)
 class MemberValue:
     """What members are sorted by, summed or shown with: the values of their facts with a predicate, or (`counted`) how many
-    there are. `its`: the predicate is a qualifier, or `DURATION`, of the statements of the last hop to the set."""
+    there are. `its`: the predicate is a qualifier, or `DURATION`, of the statements of the last hop to the set. `via`: the
+    predicates that lead from members to what has the values, as a price has an amount."""
 
     predicate: str
     counted: bool = False
     its: bool = False
+    via: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.counted and self.its:
             raise QueryError("facts are counted, not qualifiers: write `by count <predicate>`")
+        if self.its and self.via:
+            raise QueryError("qualifiers are those of the members' own statements: write `its <qualifier>` alone")
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The predicates from a member to its values."""
+        return (*self.via, self.predicate)
+
+    @property
+    def hops(self) -> tuple[Hop, ...]:
+        """The hops from a member to its values."""
+        return tuple(map(Hop, self.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +315,7 @@ def _hop(hop: Hop) -> str:
 def _value(value: MemberValue) -> str:
     if value.its:
         return f"its {_qualifier(value.predicate)}"
-    return f"count <{value.predicate}>" if value.counted else f"<{value.predicate}>"
+    return ("count " if value.counted else "") + "/".join(f"<{name}>" for name in value.path)
 
 
 def _qualifier(name: str) -> str:
@@ -392,8 +406,10 @@ class _Reader:
     def _value(self, expected: str) -> MemberValue:
         if self._word(("its",)):
             return MemberValue(self._qualifier(), its=True)
-        counted = self._word(("count",)) is not None
-        return MemberValue(self._name(expected), counted)
+        counted, path = self._word(("count",)) is not None, [self._name(expected)]
+        while self._word(("/",)):
+            path.append(self._name("a predicate in brackets after `/`"))
+        return MemberValue(path[-1], counted, via=tuple(path[:-1]))
 
     def _columns(self) -> Iterator[MemberValue]:
         yield self._value("a predicate in brackets after `show`")

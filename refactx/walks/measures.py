@@ -4,14 +4,14 @@ As in SPARQL with ORDER BY, members without such values are left out, and of sev
 Members that are equal are in the order of their names. A sum has each value of each member once.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from refactx.walks.checks import check_predicate, check_qualifier
+from refactx.walks.checks import check_hops, check_qualifier
 from refactx.walks.language import DURATION, Groups, Hop, MemberValue, QueryError, ValueKind
-from refactx.walks.sets import Proof, StatementEdge, Walks
+from refactx.walks.sets import Members, Proof, StatementEdge, Walks, facts_of
 from refactx.walks.values import (
     Comparison,
     amount_in,
@@ -28,11 +28,11 @@ Edges = Mapping[str, Sequence[StatementEdge]]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A member with a value that it has, and the fact with that; None of a count."""
+    """A member with a value that it has, and the facts that lead to that; none of a count of its own facts."""
 
     member: str
     value: str
-    proof: Proof | None = None
+    proof: tuple[Proof, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class Measure:
     @property
     def title(self) -> str:
         """Its name in a table."""
-        return f"{'count ' if self.by.counted else ''}{self.by.predicate or 'duration'}"
+        return f"{'count ' if self.by.counted else ''}{'/'.join(self.by.path) or 'duration'}"
 
     @property
     def place(self) -> str:
         """Its name in an error."""
-        return f"<{self.by.predicate or 'duration'}>"
+        return "/".join(f"<{name or 'duration'}>" for name in self.by.path)
 
     def of(self, members: Sequence[str]) -> list[Measured]:
         """Return the values of some members, member by member. Counts of none are left out."""
@@ -67,22 +67,37 @@ class Measure:
         if by.its:
             edges = self.edges or {}
             return [
-                Measured(member, value, edge.proof)
+                Measured(member, value, (edge.proof,))
                 for member in members
                 for edge in edges.get(member, ())
                 for value in walks.names.values(edge.statement, by.predicate)
             ]
+        if by.via:
+            return list(self._of_path(members))
         if by.counted:
             counts = walks.counts(members, by.predicate)
             return [Measured(member, str(count)) for member, count in zip(members, counts, strict=True) if count]
         pairs = walks.pairs(members, by.predicate)
-        return [Measured(member, value, ((member, by.predicate, value), ())) for member, value in pairs]
+        return [Measured(member, value, (((member, by.predicate, value), ()),)) for member, value in pairs]
+
+    def _of_path(self, members: Sequence[str]) -> Iterator[Measured]:
+        by, walks = self.by, self.walks
+        walks.ends(members, by.hops)  # reads what is on the way at once
+        for member in members:
+            found: Members = {member: None}
+            for hop in by.hops:
+                found = walks.follow(found, hop)
+            ways = [(value, tuple(reversed(list(facts_of(trail))))) for value, trail in found.items()]
+            if not by.counted:
+                yield from (Measured(member, value, way) for value, way in ways)
+            elif ways:
+                yield Measured(member, str(len(ways)), tuple(fact for _, way in ways for fact in way))
 
     def check(self, members: Sequence[str], *, must_have: bool = True) -> None:
         """Raise QueryError, with names that are near, if none of some members has a value. `must_have`: also if the index has
         such a predicate."""
         if not self.by.its:
-            check_predicate(self.walks, self.by.predicate, members, must_have=must_have)
+            check_hops(self.walks, self.by.hops, members, must_have=must_have)
         elif self.last is not None and self.by.predicate != DURATION:
             check_qualifier(self.walks, self.last.predicate, self.by.predicate, must_have=must_have)
 
@@ -185,7 +200,7 @@ def group_numbers(
         every = [number for name in some for number in of_member.get(name, ())]
         if every:
             numbers[group] = sum(every, Decimal(0)) / (len(every) if average else 1)
-    return numbers, unit, [one.proof for _, one in found if one.proof]
+    return numbers, unit, [fact for _, one in found for fact in one.proof]
 
 
 def bounded(groups: Mapping[str, Decimal], per: Groups, unit: str) -> list[tuple[str, Decimal]]:
@@ -219,7 +234,7 @@ def table(
         cells = dict[str, dict[str, None]]()
         for one in column.of(list(dict.fromkeys(members))):
             cells.setdefault(one.member, {})[one.value] = None
-            proof += [one.proof] if one.proof else []
+            proof += one.proof
         if members and not cells:
             column.check(members, must_have=False)
         found.append(cells)

@@ -61,7 +61,7 @@ class _Resolution:
         return Walk(start, self._hops(walk.hops, start))
 
     def _value(self, value: MemberValue) -> MemberValue:
-        return replace(value, predicate=self._predicate(value.predicate))
+        return replace(value, predicate=self._predicate(value.predicate), via=tuple(map(self._predicate, value.via)))
 
     def _hops(self, hops: Sequence[Hop], start: str) -> tuple[Hop, ...]:
         """Return hops; those of `start` may have predicates of its own."""

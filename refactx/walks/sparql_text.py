@@ -91,7 +91,7 @@ def _measured(query: Query, body: "_Body", member: "_Member") -> str:
         else:
             if not by.counted and body.names.step(by.predicate).kind in ("entity", "coordinates", "text"):
                 raise QueryError(f"<{by.predicate}> has no order: give a predicate of times or quantities")
-            body.connect(member, [Hop(by.predicate)], "?value")
+            body.connect(member, by.hops, "?value")
     if query.head in ("most", "least"):
         if per is not None:
             raise QueryError("the first of each group has no SPARQL 1.1")
@@ -139,7 +139,7 @@ def _difference(query: Query, body: "_Body") -> str:
             if by.its:
                 body.qualifier(by.predicate, variable)
             else:
-                body.connect(member, [Hop(by.predicate)], variable if not by.counted else "?value")
+                body.connect(member, by.hops, variable if not by.counted else "?value")
         if kind != "quantity":
             raise QueryError("differences of other values than quantities have no SPARQL 1.1")
         counts = by is not None and by.counted
@@ -201,7 +201,7 @@ class _Names:
             TimeNames.of(facts) if any(map(_reads_times, [*where, *hops, query.by, *query.show])) else TimeNames()
         )
         predicates = [hop.predicate for hop in hops] + [hop.its for hop in hops if hop.its]
-        predicates += [one.predicate for one in (query.by, *query.show) if one is not None]
+        predicates += [name for one in (query.by, *query.show) if one is not None for name in one.path]
         predicates += [one.values[0] for one in where if one.word == "with"]
         self._predicates = facts.describe([*predicates, *self.times.all])
         starts = [walk.start for walk in query.walks]
@@ -335,7 +335,7 @@ class _Body:
             if one.its:
                 self.qualifier(one.predicate, variable)
             else:
-                self.connect(member, [Hop(one.predicate)], variable)
+                self.connect(member, one.hops, variable)
             self.lines = [*before, f"OPTIONAL {{ {' '.join(self.lines)} }}"]
         return variables
 

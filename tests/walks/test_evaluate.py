@@ -97,6 +97,37 @@ def test_facts_lead_from_the_start_to_each_member_and_from_there_to_the_value() 
     assert answer("least 2 <A> <p>* by count <m>").sorted_by == ("1",)
 
 
+PRICES = {"lamp": (("12 EUR", "12"), ("9 EUR", "9")), "desk": (("80 EUR", "80"),), "free": (), "rug": (("old", ""),)}
+PRICED = frozenset(
+    fact
+    for thing, prices in PRICES.items()
+    for price, amount in prices
+    for fact in ((thing, "price", price), (price, "amount", amount), (thing, "of", "shop"), ("shop", "sells", thing))
+    if fact[2]
+)
+
+
+def test_what_a_member_leads_to_may_have_the_value() -> None:
+    facts = SetFacts(PRICED)
+    best = answer("most 2 <shop> <sells> by <price>/<amount>", facts)
+    assert (best.values, best.sorted_by) == (("desk", "lamp"), ("80", "12"))
+    assert best.facts[:3] == (("shop", "sells", "desk"), ("desk", "price", "80 EUR"), ("80 EUR", "amount", "80"))
+    assert answer("least <shop> <sells> by <price>/<amount>", facts).sorted_by == ("9",)
+    assert answer("sum <shop> <sells> by <price>/<amount>", facts).values == ("101",)
+    assert answer("most <shop> <sells> by count <price>/<amount>", facts).values == ("lamp",)
+    table = answer("list <shop> <sells> show <price>/<amount>", facts)
+    assert dict(zip(table.values, table.cells, strict=True)) == {
+        "desk": (("80",),),
+        "lamp": (("12", "9"),),
+        "rug": ((),),
+    }
+    assert table.columns == ("price/amount",)
+    with pytest.raises(QueryError, match="<amont> is no predicate of <80 EUR> and the 3 others: did you mean <amount>"):
+        answer("most <shop> <sells> by <price>/<amont>", facts)
+    with pytest.raises(QueryError, match="<p> cannot be followed from literals"):
+        answer("most <A> <p> by <t>/<p>")
+
+
 @pytest.mark.parametrize("values", [("-1.5", "7", "30"), ("44-03-15 BCE", "1990-05", "1991")])
 def test_text_is_compared_as_what_all_of_its_values_are(values: tuple[str, ...]) -> None:
     """A graph may have numbers and dates without a datatype."""

@@ -56,6 +56,10 @@ WALKS = [
         "least 5 <United States> <country of> which <instance of> <city> by <population>",
     ),
     (
+        "SELECT ?uri WHERE { ?uri wdt:P31 wd:Q515 ; wdt:P17 ?of . ?of wdt:P36/wdt:P1082 ?n } ORDER BY DESC(?n) LIMIT 2",
+        "most 2 <city> <has instance> by <country>/<capital>/<population>",
+    ),
+    (
         "SELECT DISTINCT * WHERE { ?uri wdt:P31 wd:Q515 . ?uri wdt:P1082 ?n . ?uri rdfs:label ?label }"
         " ORDER BY DESC ( ?n ) LIMIT 1",
         "most <city> <has instance> by <population>",

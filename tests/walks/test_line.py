@@ -56,7 +56,7 @@ def queries(draw: st.DrawFn) -> Query:
     head: Any = draw(st.sampled_from(HEADS))
     hops, which, also = draw(HOPS), draw(FILTERS), draw(st.lists(NAMES, max_size=2).map(tuple))
     hops = hops[:1] if head == "ask" else hops
-    value = st.builds(MemberValue, NAMES, st.booleans())
+    value = st.builds(MemberValue, NAMES, st.booleans(), via=st.lists(NAMES, max_size=2).map(tuple))
     if hops and not hops[-1].closure:
         value |= st.builds(MemberValue, NAMES | st.just(DURATION), its=st.just(True))
     if head == "difference":
@@ -90,6 +90,7 @@ def test_a_query_is_the_one_that_its_line_reads_as(query: Query) -> None:
         "ask <Ann> is <Bob>",
         "most 3 <river> <has instance> which <continent> <Africa> by <length>",
         "least <country> <subclass of (inverse)>* <has instance> by count <official language>",
+        "most <lamp> <has instance> by <price>/<amount> show <price>/<currency> count <maker>/<office>",
         "list <girl group> <has instance> which starts with <v>",
         "list <Springfield> <mayor> at <1990>",
         "list <Springfield> <mayor> between <1990> and <1995-06>",

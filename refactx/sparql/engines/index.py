@@ -47,7 +47,7 @@ from refactx.walks import Query, QueryError
 from refactx.walks import Result as Answer
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.facts import TreeFacts
-from refactx.walks.language import FactSet
+from refactx.walks.language import FactSet, WalkFilter
 from refactx.walks.sets import WalkLimits
 from refactx.walks.sparql_text import leaves_values_backwards
 from refactx.walks.values import parse_quantity, parse_time
@@ -241,8 +241,10 @@ class TreeEngine:
                 return True
             if walk.by is None:
                 return False
-            listed = evaluate_walk(replace(walk, head="list", by=None, limit=1), self._facts, limits)
-            return listed.is_complete and not any(self._facts.counts(listed.values, walk.by.predicate))
+            has_value = WalkFilter(walk.by.hops, "over", "0", counted=True)
+            having = replace(walk, head="count", by=None, limit=1, which=(*walk.which, has_value))
+            members = evaluate_walk(having, self._facts, limits)
+            return members.count == 0 and members.is_complete
         except QueryError:
             return False
 

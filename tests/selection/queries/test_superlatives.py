@@ -11,7 +11,7 @@ from refactx.ranking.encoders import WordEncoder
 from refactx.ranking.ranker import Ranker
 from refactx.selection.mentions import widest_names
 from refactx.selection.queries import QuerySearch
-from refactx.selection.query_lines import LineScores
+from refactx.selection.query_lines import Candidate, LineScores
 from refactx.selection.weights import Weights
 
 TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
@@ -22,6 +22,9 @@ GOODS = {
     *(("Chai", "weight", "5"), ("Tofu", "weight", "1"), ("Tea", "weight", "2")),
     *(("Chai", "sold in", "Linz"), ("Chai", "sold in", "Graz"), ("Tofu", "sold in", "Graz")),
     *(("Ajax", "founded", "1900"), ("Bolton", "founded", "1874"), ("Ajax", "age", "30"), ("Bolton", "age", "28")),
+    *((name, "row of", "tours") for name in ("Alps", "City")),
+    *(("Alps", "cost", "90 EUR"), ("City", "cost", "20 EUR"), ("90 EUR", "amount", "90"), ("20 EUR", "amount", "20")),
+    *(("Alps", "leads to", "Linz"), ("City", "leads to", "Linz"), ("Linz", "height", "266"), ("Graz", "height", "353")),
     *(("Ajax", "won", "Chai"), ("Ajax", "won", "Tofu"), ("Bolton", "won", "Tea")),
 }
 PROPERTIES = {
@@ -32,11 +35,19 @@ PROPERTIES = {
     "founded": ("P4", "time", ""),
     "age": ("P5", "quantity", ""),
     "won": ("P6", "entity", "won by"),
+    "cost": ("P7", "entity", ""),
+    "amount": ("P8", "quantity", ""),
+    "leads to": ("P9", "entity", ""),
+    "height": ("P10", "quantity", ""),
 }
 
 
 def sorted_by(question: str) -> str:
     """What the likeliest query of a question ranges over and sorts by."""
+    return max(candidates(question), key=lambda one: one.score).line
+
+
+def candidates(question: str) -> list[Candidate]:
     words = load_prompt("domain").words
     assert words is not None
     index = WorldIndex(GOODS, PROPERTIES)  # type: ignore[arg-type]
@@ -50,8 +61,7 @@ def sorted_by(question: str) -> str:
         widest=partial(widest_names, index.machine),
         nearness=lambda names, called: weights.meaning * ranker.nearness(question, names),
     )
-    found = [one for head in search.heads for one in result_of(search.candidates(head))]
-    return max(found, key=lambda one: one.score).line
+    return [one for head in search.heads for one in result_of(search.candidates(head))]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +73,8 @@ def sorted_by(question: str) -> str:
         ("Which is the heaviest product?", "most <products> <has row> by <weight>"),
         ("Which product is sold in the most towns?", "most <products> <has row> by count <sold in>"),
         ("Which team has won the most products?", "most <teams> <has row> by count <won>"),
+        ("Which is the most expensive tour?", "most <tours> <has row> by <cost>/<amount>"),
+        ("What is the cheapest tour?", "least <tours> <has row> by <cost>/<amount>"),
     ],
 )
 def test_a_superlative_sorts_by_what_it_compares(question: str, line: str) -> None:
@@ -73,3 +85,9 @@ def test_a_superlative_sorts_by_what_it_compares(question: str, line: str) -> No
 def test_the_oldest_has_the_earliest_date_or_the_highest_age(question: str, ways: tuple[str, str]) -> None:
     line = sorted_by(f"Which is the {question} team?")
     assert line in (f"{ways[0]} <teams> <has row> by <founded>", f"{ways[1]} <teams> <has row> by <age>")
+
+
+def test_what_several_members_share_is_no_part_of_them() -> None:
+    lines = {one.line for one in candidates("Which tour has the highest height?")}
+    assert lines
+    assert not [line for line in lines if "<height>" in line]

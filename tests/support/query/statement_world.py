@@ -7,6 +7,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from itertools import product
 from typing import Any
@@ -168,7 +169,9 @@ class World:
         per = None
         if head in ("most", "least", "sum", "average"):
             by = MemberValue(one.choice(("height", "population"))) if nodes else MemberValue("height")
-            if one.random() < 0.3:
+            if one.random() < 0.2:
+                by = replace(by, via=(one.choice(LINKS),))
+            elif one.random() < 0.3:
                 by = MemberValue(one.choice(LINKS), counted=True)
             elif reads and head in ("most", "least") and one.random() < 0.7:
                 by = MemberValue(one.choice(("start time", "end time", "point in time")), its=True)
@@ -176,6 +179,8 @@ class World:
             per = self._groups()
         if head == "list" and one.random() < 0.4 and self._leads_to_entities(hops[-1]):
             show = [MemberValue(one.choice(("height", "born", "boss", "mayor of"))) for _ in range(one.choice((1, 2)))]
+            if one.random() < 0.3:
+                show.append(MemberValue("born", via=(one.choice(LINKS),)))
             if reads:
                 show.append(MemberValue(one.choice(("start time", "for work", "series ordinal")), its=True))
         limit = one.choice((1, 1, 2, 3)) if head in ("most", "least") else 1

@@ -184,7 +184,7 @@ def first_by(graph: Graph, query: Query) -> list[tuple[str, Any]]:
     sign = -1 if query.head == "most" else 1
     keys: dict[str, Any] = {}
     for member in members(graph, query):
-        values = reach(graph, {member}, Hop(query.by.predicate))
+        values = reach_all(graph, {member}, query.by.hops)
         if not values:
             continue
         if query.by.counted:
@@ -247,7 +247,9 @@ def queries(draw: st.DrawFn, claims: Graph) -> Query:
     if not is_sorted:
         return Query(head, start, tuple(hops), tuple(which))
     counted = draw(st.booleans())
-    by = MemberValue(drawn.hop(nodes, PREDICATES if counted else ("t", "n")).predicate, counted)
+    via = [drawn.hop(nodes, LINKS).predicate] if draw(st.integers(0, 3)) == 0 else []
+    last = drawn.hop(reach_all(graph, nodes, list(map(Hop, via))), PREDICATES if counted else ("t", "n"))
+    by = MemberValue(last.predicate, counted, via=tuple(via))
     return Query(head, start, tuple(hops), tuple(which), by, draw(st.integers(1, 4)))
 
 
