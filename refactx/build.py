@@ -33,6 +33,7 @@ from refactx.ingest.qualifiers import qualifiers_of
 from refactx.ingest.source_options import TABLES, Selection, SourceOptions, TableOptions, languages_of, properties_of
 from refactx.ingest.sources import STANDARD_INPUT, BatchSource, BlockStream, Source
 from refactx.ingest.workbooks import is_workbook, workbook_tables
+from refactx.models.loading import DEMO
 from refactx.options import options_of
 from refactx.paths import WORK, refactx_home
 from refactx.progress import told_to
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 _DATABASE = re.compile(r"(sqlite|postgres(?:ql)?):")
 _ENDPOINT = re.compile(r"https?://", re.IGNORECASE)
+SAMPLE = Path(__file__).parent / "data" / "wikidata-sample.nt.gz"
+"""Truthy claims of 130 well-known subjects of Wikidata."""
 TOLD_SECONDS = 0.2
 """After which progress is written again."""
 _TRIPLE = ("subject", "predicate", "object")
@@ -346,6 +349,7 @@ def _several(value: Any) -> tuple[Any, ...]:
 
 def sources_of(texts: Iterable[str | Path], tables: TableOptions) -> tuple[Path | Source, ...]:
     """Return files, the tables of databases, workbooks and folders, and the queries of databases and endpoints, as sources.
+    `demo` is the sample of Wikidata in this package, unless there is a file of that name.
 
     Raises InputError for a query without a database or an endpoint, and as `refactx.ingest.databases` and
     `refactx.ingest.workbooks` do.
@@ -355,7 +359,7 @@ def sources_of(texts: Iterable[str | Path], tables: TableOptions) -> tuple[Path 
     found: list[Path | Source] = []
     is_queried = False
     for text in addresses:
-        path = Path(text)
+        path = SAMPLE if text == DEMO and not Path(text).exists() else Path(text)
         if _ENDPOINT.match(text):
             found.append(endpoint_source(text, tables.query))
             is_queried = True

@@ -25,7 +25,7 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactLimit, FactSource, LineConstraint
 from refactx.decoding.stream import Partial
 from refactx.engines.transformers.generate import FastForwardGenerate, Grounding, check_ends
-from refactx.engines.transformers.internals import generation_config
+from refactx.engines.transformers.internals import CACHE, CACHES, generation_config, has_cache
 from refactx.engines.transformers.processor import (
     FactLogitsProcessor,
     check_model,
@@ -54,7 +54,7 @@ _NO_CONTINUOUS_BATCHING = (
 _NOT_IN_CONFIG = {
     *("logits_processor", "stopping_criteria", "prefix_allowed_tokens_fn", "streamer", "inputs", "input_ids"),
     *("negative_prompt_ids", "negative_prompt_attention_mask", "custom_generate", "trust_remote_code"),
-    *("tokenizer", "assistant_tokenizer", "assistant_model", "synced_gpus"),
+    *("tokenizer", "assistant_tokenizer", "assistant_model", "synced_gpus", *CACHES),
 }
 """Arguments of `generate` that are not settings of a generation config."""
 
@@ -133,7 +133,7 @@ class GroundedModel:
         _check_prompt(prompt, kwargs.get("inputs_embeds"), rows_of(self._model))
         beams = FactBeams(fact_beams) if isinstance(fact_beams, int) else fact_beams
         channels = [channel] if isinstance(channel, Channel) else list(channel or ())
-        keeps = kwargs.get("past_key_values") is not None or bool(self._setting("return_dict_in_generate", kwargs))
+        keeps = has_cache(kwargs) or bool(self._setting("return_dict_in_generate", kwargs))
         rows = 0 if prompt is None else len(prompt) * (self._setting("num_return_sequences", kwargs) or 1)
         self._check_search(rows, beams, channels, prefix, keeps=keeps or kwargs.get("streamer") is not None)
         if prefix is not None:
@@ -228,7 +228,7 @@ class GroundedModel:
             raise ModelError(f"fact beams and a prefix need a decoder-only model, which {name} is not: leave them out")
         if rows > 1 and (beams or channels) and keeps:
             raise InputError(
-                "fact beams or channels over several rows were given with streamer, past_key_values or "
+                f"fact beams or channels over several rows were given with streamer, {CACHE} or "
                 "return_dict_in_generate: leave these out, or give one row at a time"
             )
 
@@ -262,8 +262,8 @@ class GroundedModel:
 
     def _add_prefix(self, prefix: Prefix, prompt: Any, kwargs: dict[str, Any]) -> None:
         """Add the prefix's cache to a call if Transformers can continue from it; else the whole prompt is computed."""
-        if kwargs.get("past_key_values") is not None:
-            raise InputError("prefix and past_key_values were both given: a prefix has its own cache, leave one out")
+        if has_cache(kwargs):
+            raise InputError(f"prefix and {CACHE} were both given: a prefix has its own cache, leave one out")
         copies = [self._setting(name, kwargs) or 1 for name in ("num_beams", "num_return_sequences")]
         cache = prefix.cache_for(prompt, max(copies))
         others = ("assistant_model", "prompt_lookup_num_tokens", "assistant_early_exit", "cache_implementation")
@@ -271,7 +271,7 @@ class GroundedModel:
             all(self._setting(name, kwargs) is None for name in others)
             and self._setting("use_cache", kwargs) is not False
         ):
-            kwargs["past_key_values"] = cache
+            kwargs[CACHE] = cache
 
 
 def ground(
@@ -470,7 +470,7 @@ class GenerateWriter:
                     None if batch.prefix is None else batch.prefix.cache_for(settings["input_ids"], options.num_beams)
                 )
                 forced = LogitsProcessorList([NextId(options.answer_line, batch.begin)])
-                ids = self._model.model.generate(**settings, past_key_values=cache, logits_processor=forced)
+                ids = self._model.model.generate(**settings, **{CACHE: cache}, logits_processor=forced)
                 return ids, [len(row) for row in ids], [()] * len(ids)
             channels = [order.channel for order in orders if order.channel is not None]
             if channels and self._has_encoder:

@@ -1,7 +1,6 @@
 """The command `refactx demo`: an index of the sample of Wikidata and three answers, by a model small enough for any machine."""
 
 import sys
-from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
 import click
@@ -44,19 +43,18 @@ def demo() -> None:
 
 
 def _ingest(database: "Database", model: str) -> None:
+    from refactx.build import SAMPLE
     from refactx.ingest import ingest
 
     tokenizer, _ = load_tokenizer(model)
-    sample = files("refactx") / "data" / "wikidata-sample.nt.gz"
-    with as_file(sample) as path:
-        result = ingest(
-            [path],
-            database,
-            index=INDEX,
-            tokenizer=tokenizer,
-            tokenizer_name="SmolLM2-135M-Instruct",
-            work=refactx_home() / WORK,
-        )
+    result = ingest(
+        [SAMPLE],
+        database,
+        index=INDEX,
+        tokenizer=tokenizer,
+        tokenizer_name="SmolLM2-135M-Instruct",
+        work=refactx_home() / WORK,
+    )
     facts = result.report.facts
     click.echo(f"Index {INDEX!r}: {counted(facts, 'fact')}, {result.size / facts:.1f} bytes each.\n")
 

@@ -89,6 +89,7 @@ def ingest(
         .csv .tsv .parquet   tables: subject, predicate, object, or --subject
         .jsonl .graphml      objects, one a line; nodes and edges
         .sqlite .xlsx .ods   all tables of a database or a workbook; or a folder
+        demo                 a sample of Wikidata in this package
         -                    standard input: any text of these
 
     Files may be compressed. The same command continues a stopped ingest.

@@ -361,6 +361,8 @@ class AnswerTask(IndexTask):
                 f"Judge {report['judge']}." if report["judge"] else "",
             )
         ]
+        if not is_chosen(report):
+            lead.append("The facts were not chosen by the question, since the model cannot be asked for that.")
         if one := report["comparison"]:
             lead.append(
                 f"With facts minus free: accuracy {signed(one['gain']['accuracy'])}, F1 {signed(one['gain']['f1'])}. Right "
@@ -390,6 +392,12 @@ class AnswerTask(IndexTask):
             },
             plots=_plots,
         )
+
+
+def is_chosen(report: Mapping[str, Any]) -> bool:
+    """Return whether the facts of a run were chosen by the question, or were not to be: a chosen one has a confidence."""
+    run = report["runs"].get("grounded")
+    return run is None or not report["settings"].get("channel") or bool(run.get("confidence", True))
 
 
 def _as_names(value: Any) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from refactx.errors import InputError
-from refactx.eval.answer_task import FIGURES, LABELS
+from refactx.eval.answer_task import FIGURES, LABELS, is_chosen
 from refactx.eval.pack_task import FIGURES as PACK_FIGURES
 from refactx.eval.policy_task import FIGURES as POLICY_FIGURES
 from refactx.eval.report import Figure, plain, shown
@@ -141,6 +141,9 @@ def _notes(reports: Mapping[Path, _Report], models: Mapping[Path, str], asked: M
         if len(set(values.values())) > 1 or (name == "judge" and any(values.values())):
             told = "; ".join(f"{models[path]} on {asked[path]}: {value or 'none'}" for path, value in values.items())
             yield line(f"{name.replace('_', ' ')}: {told}")
+    for path, report in reports.items():
+        if "channel" in report["settings"] and not is_chosen(report):
+            yield line(f"{models[path]} on {asked[path]}: the facts were not chosen by the question")
 
 
 def markdown(table: RunTable) -> str:

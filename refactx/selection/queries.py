@@ -31,7 +31,7 @@ from refactx.selection.mentions import (
 )
 from refactx.selection.query_lines import Candidate, LineScores, UnscoredQuery, line_of
 from refactx.selection.weights import Weights
-from refactx.walks.language import FactSet, Head, Hop, MemberValue, Operator, Predicate, Query, WalkFilter
+from refactx.walks.language import BOUNDS, FactSet, Head, Hop, MemberValue, Operator, Predicate, Query, WalkFilter
 from refactx.walks.sets import WalkLimits
 from refactx.walks.values import parse_quantity, parse_time
 
@@ -261,7 +261,7 @@ class QuerySearch:
         something is."""
         operators, numbers = self.words.operators_of(self.question), self.mentions.numbers
         bounds: list[tuple[tuple[Operator, str], ...]] = [
-            (one,) for one in product([one for one in operators if one in ("over", "under")], numbers)
+            (one,) for one in product([one for one in operators if one in BOUNDS], numbers)
         ]
         if len(numbers) > 1 and {"over", "under"}.issubset(operators):
             least, *_, most = sorted(numbers, key=float)
@@ -596,7 +596,7 @@ class QuerySearch:
     def _of_part(self, one: Predicate, members: Sequence[str]) -> list[MemberValue]:
         """Return the numbers and times of what a predicate leads to, if nothing that it leads to is of several members: that
         is a part of a member, such as its price with an amount."""
-        if not self.conditions.reads_values or one.kind != "entity":
+        if not self.conditions.reads_values or one.kind != "entity" or one.inverse:
             return []
         parts = self.values(members, [one.name])
         if len(set(parts)) < len(parts):

@@ -20,7 +20,7 @@ from refactx.selection.conditions import NEVER_QUERIED, Base, predicates_of
 from refactx.selection.mentions import Mention, TableWord, name_spans
 from refactx.selection.queries import MAX_BETWEEN, NARROWED, QuerySearch
 from refactx.selection.query_lines import Candidate, UnscoredQuery, line_of
-from refactx.walks.language import FactSet, Groups, Head, Hop, MemberValue, Operator, Query, QueryError, Walk
+from refactx.walks.language import BOUNDS, FactSet, Groups, Head, Hop, MemberValue, Operator, Query, QueryError, Walk
 from refactx.walks.measures import difference
 from refactx.walks.sets import WalkLimits
 from refactx.walks.values import parse_quantity
@@ -77,7 +77,7 @@ class TableSearch:
         """The bounds that a number of the question, in digits or in a word, may set."""
         words, question = self._search.words, self._search.question
         numbers = [*self._search.mentions.numbers, *words.number_words_of(question)]
-        operators = [one for one in words.operators_of(question) if one in ("over", "under")]
+        operators = [one for one in words.operators_of(question) if one in BOUNDS]
         return list(product(operators, numbers))
 
     # --- Sets

@@ -15,6 +15,7 @@ from refactx.iris import PREFIXES, id_of_property
 from refactx.sparql.syntax.pattern_values import Edge, Patterns, PatternTerm, PropertyStep, TermComparison
 from refactx.sparql.syntax.patterns import read_patterns
 from refactx.walks.language import (
+    BOUNDS,
     FactSet,
     Groups,
     Head,
@@ -38,6 +39,8 @@ _OPERATORS: dict[str, Operator] = {
     "=": "equals",
     ">": "over",
     "<": "under",
+    ">=": "from",
+    "<=": "up to",
     "is": "is",
     "starts with": "starts with",
     "contains": "contains",
@@ -237,8 +240,9 @@ def _columns(chains: list[_Chain], patterns: Patterns, names: _FactNames) -> tup
     """Return the columns of a table, which are beside what is asked for. Those that a row need not have are no filters."""
     found, asked = list[MemberValue](), PatternTerm(variable=patterns.asked)
     for variable, must_have in patterns.columns.items():
-        end = PatternTerm(variable=variable)  # of a chain, unless what rows are sorted by is shown too
-        steps = next((one.steps for one in _chains(asked, patterns) if one.end == end), ())
+        end = PatternTerm(variable=variable)  # of a chain, or on the way of one
+        chain = next((one.steps for one in _chains(asked, patterns) if one.end == end), ())
+        steps = chain or next(edge.steps for edge in patterns.edges if edge.object == end)
         if any(step.inverse for step in steps):
             raise _NotAWalk
         found.append(_value_at(names.hops(steps)))
@@ -400,7 +404,7 @@ def _filters(
     if any(condition.term not in ends for condition in patterns.conditions):
         raise _NotAWalk
     for _, which in found:
-        if which.operator in ("over", "under") and which.hops and names.has_text(which.hops[-1].predicate):
+        if which.operator in BOUNDS and which.hops and names.has_text(which.hops[-1].predicate):
             raise _NotAWalk
     others = [one for part in patterns.negated for one in _negated(root, part, names)]
     return (*(which for _, which in sorted(found, key=lambda pair: pair[0])), *others)

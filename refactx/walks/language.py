@@ -16,7 +16,7 @@ line      = head [number] walk filter* ["by" value] ["per" hop+ groups] ["show" 
     filter    = "which" ["not"] ["count"] hop* [operator] (<value> | <start> hop+)
     value     = ["count"] (<predicate> "/")* <predicate> | "its" qualifier
     groups    = [operator <number>] [("most" | "least") [number]]
-    operator  = "is" | "equals" | "over" | "under" | "starts with" | "contains"
+    operator  = "is" | "equals" | "over" | "under" | "from" | "up to" | "starts with" | "contains"
 
 `is` is left out after hops. For a question of yes or no about the start itself, the first filter has no `which`, and
 others have `and`: `ask <Ann> <spouse> <Bob> .`, `ask <Ann> <age> over <30> and <spouse> <Bob> .`
@@ -40,8 +40,8 @@ average of what they have, or how much more one has than another."""
 Closure = Literal["", "+", "*"]
 """How often a hop is made: once, at least once, or any number of times."""
 
-Operator = Literal["is", "equals", "over", "under", "starts with", "contains"]
-"""How a filter compares: `is` compares names, `equals`, `over` and `under` compare values, the others compare text."""
+Operator = Literal["is", "equals", "over", "under", "from", "up to", "starts with", "contains"]
+"""How a filter compares: `is` compares names, `equals` to `up to` compare values, the others compare text."""
 
 StatementWord = Literal["at", "between", "now", "earliest", "latest", "being", "with"]
 """Which statements a hop is made by: those that hold at a time, now, first or last, of an object, or with a qualifier."""
@@ -51,12 +51,14 @@ ASKED_HEADS: tuple[Head, ...] = ("list", "count", "ask", "most", "least")
 """The heads of the queries that questions are given, and that models write."""
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 _VALUES: dict[StatementWord, int] = {"at": 1, "between": 2, "now": 0, "earliest": 0, "latest": 0, "being": 1, "with": 2}
-_OF_NUMBERS: tuple[Operator, ...] = ("equals", "over", "under")
+BOUNDS: tuple[Operator, ...] = ("over", "under", "from", "up to")
+"""The operators of what has an order. `from` and `up to` admit their value too."""
+_OF_NUMBERS: tuple[Operator, ...] = ("equals", *BOUNDS)
 _MEASURED = ("most", "least", "sum", "average")
 DURATION = ""
 """In place of a qualifier's name: how long a statement holds."""
 TERMINATOR = " ."
-_TOKEN = re.compile(r"\s*(?:<([^<>]*)>([+*]?)|(/|(?:starts\s+with|[A-Za-z]+|\d+|\.)(?=\s|<|$)))")
+_TOKEN = re.compile(r"\s*(?:<([^<>]*)>([+*]?)|(/|(?:starts\s+with|up\s+to|[A-Za-z]+|\d+|\.)(?=\s|<|$)))")
 _BEGINS = re.compile(rf"\s*(?:{'|'.join(HEADS)})(?:\s+\d+)?\s*<")
 LONGEST, _DIGITS, _SHOWN = 10_000, 9, 200
 _EXAMPLE = "count <Louisiana> <nickname> ."

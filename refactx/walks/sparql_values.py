@@ -18,7 +18,7 @@ NUMBERS = frozenset(XSD + name for name in ("decimal", "integer", "long", "int",
 DATES = frozenset(XSD + name for name in ("dateTime", "date"))
 
 _LEXICAL_DATE = re.compile(r"([+-]?\d{4,})-(\d\d)-(\d\d)(?:T00:00:00(?:\.0+)?)?(?:Z|[+-]00:00)?", re.ASCII)
-SIGNS = {"is": "=", "equals": "=", "over": ">", "under": "<"}
+SIGNS = {"is": "=", "equals": "=", "over": ">", "under": "<", "from": ">=", "up to": "<="}
 _GLOBES = {"mercury": "Q308", "venus": "Q313", "moon": "Q405", "mars": "Q111"}
 _DIGITS = 18
 """A number of more digits is written as a double: SPARQL engines have decimals of 18 digits (XSD 1.1 asks for 16)."""
@@ -139,16 +139,17 @@ def _number(number: Decimal) -> str:
 
 
 def in_time(variable: str, sign: str, first: Day, end: Day) -> str:
-    """Return the expression that a variable is before, after or in a span of time (`<`, `>`, `=`), which ends before `end`."""
+    """Return the expression that a variable is before, after or in a span of time (`<`, `>`, `=`), or not before it or not
+    after it (`>=`, `<=`). The span ends before `end`."""
     # The end of a period may be a day after the last of a month, or day or month 0.
     year, month, day = end[0] + (end[1] > 12), end[1] % 12 if end[1] > 12 else max(end[1], 1), max(end[2], 1)
     after = _next((year, month, day - 1)) if day > _last(year, month) else (year, month, day)
     if _next(first) == after:
         return f"{variable} {sign} {_typed(first)}"
-    if sign == "<":
-        return f"{variable} < {_typed(first)}"
-    if sign == ">":
-        return f"{variable} >= {_typed(after)}"
+    if sign in ("<", ">="):
+        return f"{variable} {sign} {_typed(first)}"
+    if sign in (">", "<="):
+        return f"{variable} {'>=' if sign == '>' else '<'} {_typed(after)}"
     return f"{variable} >= {_typed(first)} && {variable} < {_typed(after)}"
 
 

@@ -20,7 +20,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Literal
 
 from refactx.linking.names import bare_name
-from refactx.walks.language import Operator, QueryError, ValueKind
+from refactx.walks.language import BOUNDS, Operator, QueryError, ValueKind
 from refactx.walks.units import converted
 
 Day = tuple[int, int, int]
@@ -203,15 +203,15 @@ class Comparison:
 
     def __init__(self, operator: Operator, value: str, kind: ValueKind, place: str) -> None:
         self._operator, self._value, self._place = operator, value, place
-        self._kind: ValueKind = "literal" if kind == "text" and operator in ("over", "under") else kind
+        self._kind: ValueKind = "literal" if kind == "text" and operator in BOUNDS else kind
         self._folded = value.casefold()
         self._time, self._quantity, self._coordinates = _readings(value, self._kind)
         self._unit = ""
         amount = parse_amount(value) if self._kind in ("quantity", "literal", "mixed") else None
-        if amount and operator in ("equals", "over", "under"):
+        if amount and operator in ("equals", *BOUNDS):
             self._quantity, self._unit = amount
         self._has_reading = (self._time, self._quantity, self._coordinates) != (None, None, None)
-        if operator in ("over", "under"):
+        if operator in BOUNDS:
             if kind in ("entity", "coordinates"):
                 raise QueryError(f"the values of {place} are {_PLURALS[kind]}, of which none is {operator} another")
             if self._time is None and self._quantity is None:
@@ -231,20 +231,22 @@ class Comparison:
         time, quantity, coordinates = _readings(text, self._kind)
         if self._time is not None and time is not None:
             before, after = time.first < self._time.first, time.first >= self._time.end
-            return {"under": before, "over": after}.get(self._operator, not (before or after))
+            return self._is_admitted(before, after)
         if self._unit:
             quantity = amount_in(text, self._unit)
         if self._quantity is not None and (quantity is not None or self._unit):
             if quantity is None:
                 return None
-            return {"under": quantity < self._quantity, "over": quantity > self._quantity}.get(
-                self._operator, quantity == self._quantity
-            )
+            return self._is_admitted(quantity < self._quantity, quantity > self._quantity)
         if self._operator != "equals":
             return None
         if self._coordinates is not None and coordinates is not None:
             return coordinates == self._coordinates
         return self._folded in (text.casefold(), self._plain(text))
+
+    def _is_admitted(self, before: bool, after: bool) -> bool:
+        admitted = {"under": before, "over": after, "from": not before, "up to": not after}
+        return admitted.get(self._operator, not (before or after))
 
     def check(self, texts: Iterable[str]) -> None:
         """Raise QueryError if there are some texts, and none of them has a kind in common with the value."""

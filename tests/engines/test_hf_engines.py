@@ -26,7 +26,7 @@ from transformers import (
 
 from refactx.engines.engine import Engine, Feed, FeedTree, Logits, TreeReading
 from refactx.engines.transformers.engine import PackedEngine
-from refactx.engines.transformers.internals import chooses_logits
+from refactx.engines.transformers.internals import CACHE, chooses_logits
 from refactx.engines.transformers.rows import RowsEngine, engine_of, takes_masks
 from refactx.errors import ModelError
 
@@ -60,7 +60,7 @@ def batch(model: Any, mask: torch.Tensor, rows: list[list[int]], offset: int = 0
     for row, text in enumerate(rows):
         ids[row, mask[row].bool()] = torch.tensor(text)
     positions = (mask.cumsum(-1) - 1).clamp_min(0) + offset
-    inputs = {"attention_mask": mask, "position_ids": positions, "past_key_values": DynamicCache(config=model.config)}
+    inputs = {"attention_mask": mask, "position_ids": positions, CACHE: DynamicCache(config=model.config)}
     with torch.no_grad():
         model(input_ids=ids, **inputs, use_cache=True)
     return inputs | {"use_cache": True}, ids.shape[1]
@@ -203,11 +203,11 @@ class TestCaches:
         engine.feed([(sequence, Feed([7, 8])), (other, Feed([9]))])
         engine.forget(sequence, 1)
         if isinstance(engine, PackedEngine):
-            engine.write_cache(sequence, inputs["past_key_values"])
-        cache = inputs["past_key_values"]
+            engine.write_cache(sequence, inputs[CACHE])
+        cache = inputs[CACHE]
         assert cache.get_seq_length() == 5
         with torch.no_grad():
-            after = model(input_ids=torch.tensor([[11]]), past_key_values=cache).logits[0].numpy()
+            after = model(input_ids=torch.tensor([[11]]), **{CACHE: cache}).logits[0].numpy()
         check(model, after, [*TEXTS[0], 7, 11])
 
 

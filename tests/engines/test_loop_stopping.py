@@ -34,6 +34,7 @@ from transformers import (
 )
 
 from refactx.ask.grounded import Interrupt
+from refactx.engines.transformers.internals import CACHE
 from refactx.selection import beams
 from refactx.selection.beams import search_fact
 
@@ -161,7 +162,7 @@ class TestWhatComesAndGoes:
         ours, theirs = both(llama(), inputs, eager(), **options)
         assert ours.sequences.tolist() == theirs.sequences.tolist()
         assert type(ours) is type(theirs)
-        assert isinstance(ours.past_key_values, DynamicCache)
+        assert isinstance(getattr(ours, CACHE), DynamicCache)
 
     @pytest.mark.parametrize("texts", [PROMPTS[1:2], PROMPTS])
     def test_the_text_may_continue_with_the_returned_cache(self, texts: Any) -> None:
@@ -172,7 +173,7 @@ class TestWhatComesAndGoes:
             mask = torch.cat([inputs["attention_mask"], torch.ones((len(texts), cut), dtype=torch.long)], dim=1)
             on = {"input_ids": first.sequences, "attention_mask": mask}
             again = grounded().generate(**on, **common, max_new_tokens=15)
-            with_cache = grounded().generate(**on, **common, max_new_tokens=15, past_key_values=first.past_key_values)
+            with_cache = grounded().generate(**on, **common, max_new_tokens=15, **{CACHE: getattr(first, CACHE)})
             assert with_cache.tolist() == again.tolist()
 
     @pytest.mark.parametrize("last", ROUND)
@@ -183,10 +184,10 @@ class TestWhatComesAndGoes:
             first = grounded().generate(**inputs, logits_processor=[Again(ROUND)], max_new_tokens=60, **options)
         assert first.sequences[0, -1] == last
         assert passes.number < first.sequences.shape[1] - 3  # there were right draft tokens
-        assert first.past_key_values.get_seq_length() < first.sequences.shape[1]
+        assert getattr(first, CACHE).get_seq_length() < first.sequences.shape[1]
         on: dict[str, Any] = {"input_ids": first.sequences, "max_new_tokens": 15, "do_sample": False}
         again = grounded().generate(**on)
-        assert grounded().generate(**on, past_key_values=first.past_key_values).tolist() == again.tolist()
+        assert grounded().generate(**on, **{CACHE: getattr(first, CACHE)}).tolist() == again.tolist()
 
     def test_there_is_no_search_after_the_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         searched: list[int] = []
@@ -207,12 +208,12 @@ class TestWhatComesAndGoes:
         mask = inputs["attention_mask"][:, :-1]
         positions = (mask.cumsum(-1) - 1).clamp_min(0)
         with torch.no_grad():
-            llama()(input_ids=begun, attention_mask=mask, position_ids=positions, past_key_values=cache)
+            llama()(input_ids=begun, attention_mask=mask, position_ids=positions, **{CACHE: cache})
         options: dict[str, Any] = {"logits_processor": eager(), "max_new_tokens": 40, "do_sample": False}
         with Passes(llama(0)) as without:
             grounded().generate(**inputs, **options)
         with Passes(llama(0)) as passes:
-            out = grounded().generate(**inputs, **options, past_key_values=cache)
+            out = grounded().generate(**inputs, **options, **{CACHE: cache})
         assert out.tolist() == expected.tolist()
         assert passes.ids <= without.ids - begun.numel()
 

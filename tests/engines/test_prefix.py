@@ -23,6 +23,7 @@ from support.tiny_model import (
 from transformers import DynamicCache, MistralConfig, MistralForCausalLM
 
 from refactx.ask.grounded import ground
+from refactx.engines.transformers.internals import CACHE
 from refactx.engines.transformers.rows import Prefix
 from refactx.errors import InputError, ModelError
 
@@ -181,8 +182,8 @@ def refused() -> list[tuple[str, Callable[[], Any]]]:
         ("begin with the prefix", lambda: grounded().generate(prefix=own)),
         ("begin with the prefix", lambda: grounded().generate(**prompts("so", "it"), prefix=own, fact_beams=2)),
         (
-            "prefix and past_key_values were both given",
-            lambda: grounded().generate(numbers, prefix=own, past_key_values=cache),
+            f"prefix and {CACHE} were both given",
+            lambda: grounded().generate(numbers, prefix=own, **{CACHE: cache}),
         ),
         ("one row", lambda: grounded().prefill(after_shared("so", "it")["input_ids"])),
         ("one row", lambda: grounded().prefill(encoded(SHARED))),

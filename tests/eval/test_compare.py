@@ -15,6 +15,7 @@ from support.eval_runs import SETTINGS, judged, write_answers
 
 from refactx.cli.main import cli
 from refactx.errors import InputError
+from refactx.eval.answer_task import is_chosen
 from refactx.eval.compare import comma_separated, compare_runs, latex, markdown, plot
 
 
@@ -84,6 +85,17 @@ def test_modes_of_packs_and_policies_are_compared_too(tmp_path: Path) -> None:
     assert compare_runs([policy]).grid()[2] == ["ids", "m<b>", "0.10 (0.05 to 0.55)", "31.2"]
     with pytest.raises(InputError, match="runs are of queries and translations: give runs of one of"):
         compare_runs([*runs, policy])
+
+
+def test_a_run_whose_facts_the_question_did_not_choose_says_so(tmp_path: Path) -> None:
+    figures = {"accuracy": estimate(0.5)}
+    paths = [report(tmp_path / name, more={"channel": True}, grounded=figures) for name in ("a", "b")]
+    document = json.loads((paths[0] / "report.json").read_text())
+    for path, found in zip(paths, (None, {"points": []}), strict=True):
+        document["runs"]["grounded"]["confidence"] = found
+        (path / "report.json").write_text(json.dumps(document))
+    assert [is_chosen(json.loads((path / "report.json").read_text())) for path in paths] == [False, True]
+    assert sum("not chosen by the question" in note for note in compare_runs(paths).notes) == 1
 
 
 def test_what_cannot_be_compared_is_reported(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from support.tiny_model import (
 from transformers import LogitsProcessorList, StoppingCriteriaList
 
 from refactx.ask.grounded import ground
+from refactx.engines.transformers.internals import CACHE
 from refactx.errors import InputError, ModelError
 from refactx.selection.beams import MOST_DRAFTED, FactBeams
 
@@ -86,7 +87,7 @@ class TestCalls:
         assert torch.equal(plain, rich.sequences)
         on = {"max_new_tokens": 20, "do_sample": False, "logits_processor": eager()}
         again = grounded().generate(plain, **on)
-        assert torch.equal(again, grounded().generate(plain, past_key_values=rich.past_key_values, **on))
+        assert torch.equal(again, grounded().generate(plain, **{CACHE: getattr(rich, CACHE)}, **on))
 
     def test_passes_are_fewer_than_ids(self) -> None:
         given = LogitsProcessorList([Eager(8.0, pieces=False)])
@@ -132,10 +133,10 @@ class TestCalls:
         options: dict[str, Any] = {"fact_beams": 3, "max_new_tokens": 40, "do_sample": False}
         rich = grounded().generate(**inputs, **options, stopping_criteria=ends, return_dict_in_generate=True)
         assert rich.sequences.shape[1] == length
-        assert rich.past_key_values.get_seq_length() < length
+        assert getattr(rich, CACHE).get_seq_length() < length
         on = {"max_new_tokens": 20, "do_sample": False, "logits_processor": eager()}
         again = grounded().generate(rich.sequences, **on)
-        assert torch.equal(again, grounded().generate(rich.sequences, past_key_values=rich.past_key_values, **on))
+        assert torch.equal(again, grounded().generate(rich.sequences, **{CACHE: getattr(rich, CACHE)}, **on))
 
     def test_a_pass_takes_all_beams_at_once(self) -> None:
         """A fact takes no more passes than its longest rival has ids, for any number of beams."""

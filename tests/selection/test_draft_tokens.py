@@ -13,6 +13,7 @@ from transformers import LogitsProcessor, LogitsProcessorList
 from refactx.ask.grounded import ground
 from refactx.decoding.machine import Machine
 from refactx.decoding.states import InFact
+from refactx.engines.transformers.internals import CACHE
 from refactx.selection.plain import MOST, end_of_fact, has_other_object, line_after_fact, repeat
 
 CYCLE = [40, 41, 42, 43, 44]
@@ -62,12 +63,12 @@ def test_the_returned_cache_has_nothing_but_the_text() -> None:
     """Wrong draft tokens are gone: the text continues from the cache as it does from its ids."""
     start = prompts("hello")["input_ids"].shape[1]
     out, _ = written((start + 20, start + TOKENS - 1), return_dict_in_generate=True)
-    cache, ids = out.past_key_values, out.sequences
+    cache, ids = getattr(out, CACHE), out.sequences
     fed = cache.get_seq_length()
     assert fed < ids.shape[1]
     model = tiny_model()
     with torch.no_grad():
-        after = model(ids[:, fed:], past_key_values=cache).logits[:, -1]
+        after = model(ids[:, fed:], **{CACHE: cache}).logits[:, -1]
         assert torch.allclose(after, model(ids).logits[:, -1], atol=1e-4)
 
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refactx.walks.language import (
+    BOUNDS,
     DURATION,
     HEADS,
     OPERATORS,
@@ -23,7 +24,7 @@ from refactx.walks.language import (
 )
 
 NAMES = st.sampled_from(["Ann", "by", "count", ".", "which", "a (b)", "3", "-1.5", "starts with", "52.51°N, 13.38°E"])
-NUMERIC = ("equals", "over", "under")
+NUMERIC = ("equals", *BOUNDS)
 PLAIN = st.builds(Hop, NAMES, st.sampled_from(["", "+", "*"]))
 STATEMENTS = st.one_of(
     *(

@@ -17,7 +17,7 @@ from bench.gold_walks.differences import is_tie
 from refactx.ingest.source_options import Selection
 from refactx.sparql.walks import from_sparql
 from refactx.walks.facts import TreeFacts
-from refactx.walks.language import Hop, MemberValue, Query, QueryError, WalkFilter, write_line
+from refactx.walks.language import BOUNDS, Hop, MemberValue, Query, QueryError, WalkFilter, write_line
 from refactx.walks.sparql_text import to_sparql
 
 ENTITIES = {f"Q{number}": name for number, name in enumerate(("Ann", "Bob", "Eve", "Eva", "Dan", "Abe"), 1)}
@@ -82,7 +82,7 @@ class Walker:
                 hops, self.chance.choice(("starts with", "contains", "equals")), self.chance.choice(("E", "ann"))
             )
         name, _, values = VALUES[kind]
-        operators: Any = ("starts with", "contains", "equals") if kind == "P10" else ("equals", "over", "under")
+        operators: Any = ("starts with", "contains", "equals") if kind == "P10" else ("equals", *BOUNDS)
         return WalkFilter((*hops, Hop(name)), self.chance.choice(operators), self.chance.choice(values))
 
 

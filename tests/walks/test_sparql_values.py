@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refactx.walks.language import Operator, ValueKind
+from refactx.walks.language import BOUNDS, Operator, ValueKind
 from refactx.walks.sparql_values import comparison, filters_of_days, lexical_day, number_text
 from refactx.walks.values import Comparison, parse_time
 
@@ -21,7 +21,7 @@ BOUND = re.compile(r'(<=|>=|<|>|=) "([^"]*)"')
 CALENDAR: Any = {"=": "__eq__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__"}
 
 
-@given(st.sampled_from(["equals", "over", "under"]), DATES, st.lists(DATES))
+@given(st.sampled_from(["equals", *BOUNDS]), DATES, st.lists(DATES))
 def test_dates_compare_in_sparql_as_in_facts_and_are_read_back(
     operator: Operator, date: str, others: list[str]
 ) -> None:
@@ -31,7 +31,9 @@ def test_dates_compare_in_sparql_as_in_facts_and_are_read_back(
         assert day is not None
         bounds.append((sign, day))
     [(read_operator, read_date)] = filters_of_days(bounds)
-    assert read_operator == operator
+    assert read_operator == {"from": "over", "up to": "under"}.get(
+        operator, operator
+    )  # what is not before is over another
     for other in [date, read_date, *others]:
         period = parse_time(other)
         assert period is not None
@@ -48,7 +50,11 @@ def test_dates_compare_in_sparql_as_in_facts_and_are_read_back(
         ("is", "200 BCE", "time", '?v >= "-0199-01-01T00:00:00Z"^^xsd:dateTime && ?v < "-0198-01-01T00:00:00Z"^^xsd:dateTime'),
         ("under", "1956-02", "time", '?v < "1956-02-01T00:00:00Z"^^xsd:dateTime'),
         ("over", "1956-02", "time", '?v >= "1956-03-01T00:00:00Z"^^xsd:dateTime'),
+        ("from", "1956-02", "time", '?v >= "1956-02-01T00:00:00Z"^^xsd:dateTime'),
+        ("up to", "1956-02", "time", '?v < "1956-03-01T00:00:00Z"^^xsd:dateTime'),
+        ("up to", "1956-02-03", "time", '?v <= "1956-02-03T00:00:00Z"^^xsd:dateTime'),
         ("over", "13,798", "quantity", "?v > 13798"),
+        ("from", "13,798", "quantity", "?v >= 13798"),
         ("equals", "-0.440", "quantity", "?v = -0.440"),
         ("under", "0.0000000253509908054", "quantity", "?v < 2.53509908054E-8"),
         ("over", "6.02e+23", "quantity", "?v > 6.02E+23"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refactx.linking.names import bare_name
-from refactx.walks.language import OPERATORS, QueryError, ValueKind
+from refactx.walks.language import BOUNDS, OPERATORS, QueryError, ValueKind
 from refactx.walks.values import Comparison, Coordinates, order_of, parse_coordinates, parse_quantity, sort_key
 
 YEARS = st.integers(1, 3000) | st.integers(1, 10**11)
@@ -33,6 +33,15 @@ def compared(literal: str, value: str, kind: ValueKind = "time") -> list[bool | 
 def test_of_two_times_one_is_under_equal_or_over(one: str, other: str) -> None:
     assert sorted(map(bool, compared(one, other))) == [False, False, True]
     assert compared(one, one) == [False, True, False]
+
+
+@given(times(), times())
+def test_from_and_up_to_admit_what_is_not_on_the_other_side(one: str, other: str) -> None:
+    under, _, over = compared(one, other)
+    admitted = [Comparison(operator, other, "time", "<p>").matches(one) for operator in ("from", "up to")]
+    assert admitted == [not under, not over]
+    numbers = [Comparison(operator, "15 mm", "quantity", "<p>").matches("1.5 cm") for operator in ("from", "up to")]
+    assert numbers == [True, True]
 
 
 @given(times(), times())
@@ -169,4 +178,4 @@ def test_any_texts_can_be_compared_or_are_refused(operator: Any, literal: str, v
     try:
         Comparison(operator, value, "literal", "<p>").matches(literal)
     except QueryError:
-        assert operator in ("over", "under")
+        assert operator in BOUNDS

@@ -40,7 +40,7 @@ from refactx.ask.prompt import TAUGHT_PROMPT, TAUGHT_REPORT
 from refactx.ask.teach.choices import TextChoice
 from refactx.ask.teach.lessons import Lesson, Lessons, TrainingOptions
 from refactx.engines.engine import free_memory
-from refactx.engines.transformers.internals import use_one_gpu
+from refactx.engines.transformers.internals import CACHE, use_one_gpu
 from refactx.engines.transformers.processor import check_model, rows_of
 from refactx.engines.transformers.rows import WITH_CELLS, TransformersModel, copy_cache
 from refactx.errors import InputError, ModelError
@@ -82,7 +82,7 @@ class ReadExamples:
             trains = model.training
             model.eval()
             with torch.no_grad():
-                past = getattr(model(input_ids=examples, use_cache=True), "past_key_values", None)
+                past = getattr(model(input_ids=examples, use_cache=True), CACHE, None)
             model.train(trains)
             fits = isinstance(past, DynamicCache) and all(type(layer) in WITH_CELLS for layer in past.layers)
             self._read[ids] = past if fits else None
@@ -123,7 +123,7 @@ def _logits(
 
     Padding needs no mask: it follows what is read.
     """
-    more: dict[str, Any] = {"use_cache": False} if past is None else {"past_key_values": past, "use_cache": True}
+    more: dict[str, Any] = {"use_cache": False} if past is None else {CACHE: past, "use_cache": True}
     if "logits_to_keep" not in signature(getattr(model, "get_base_model", lambda: model)().forward).parameters:
         outputs = model(input_ids=ids, **more)
         return outputs.logits[rows, places], outputs

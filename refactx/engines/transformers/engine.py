@@ -25,7 +25,7 @@ from transformers.cache_utils import DummyLayer, DynamicLayer, DynamicSlidingWin
 
 from refactx.engines.engine import Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading, free_memory
 from refactx.engines.scheduler import PASS_IDS
-from refactx.engines.transformers.internals import OwnAttention, PassMasks, chooses_logits
+from refactx.engines.transformers.internals import CACHE, OwnAttention, PassMasks, cache_argument, chooses_logits
 from refactx.errors import ModelError
 
 Places = NDArray[np.int64]
@@ -99,7 +99,7 @@ class _CellLayer(_Layer):  # type: ignore[misc]
 class Cells:
     """The cells of one model.
 
-    `cache`: what the model takes as `past_key_values`; valid for one pass after `plan`. `windowed`: whether layers have
+    `cache`: what the model takes as its cache; valid for one pass after `plan`. `windowed`: whether layers have
     windows.
     """
 
@@ -320,7 +320,7 @@ class PackedEngine:
             own = None if positions is None else positions[min(row, len(positions) - 1)]
             at = np.arange(len(columns)) if own is None else own.numpy(force=True)[columns]
             position = len(columns) if own is None else int(own[-1]) + 1
-            found.append(self._add(self._cells.copy_in(model_kwargs["past_key_values"], row, columns, at), position))
+            found.append(self._add(self._cells.copy_in(model_kwargs[CACHE], row, columns, at), position))
         return found
 
     def write_cache(self, sequence: int, cache: Any) -> None:
@@ -484,7 +484,7 @@ class PackedEngine:
             "input_ids": torch.tensor([reading.ids], device=device),
             "position_ids": position_ids,
             "attention_mask": None if windowed else masks.of(),
-            "past_key_values": self._cells.cache,
+            cache_argument(self._model) or CACHE: self._cells.cache,
         }
         wanted = torch.tensor(reading.wanted, dtype=torch.long, device=device)
         if self._chooses_logits:

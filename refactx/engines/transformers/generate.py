@@ -29,7 +29,7 @@ from refactx.decoding.stream import Partial, attach_partial
 from refactx.engines.engine import Engine, FactChooser, IdPath, Logits
 from refactx.engines.scheduler import Job, Scheduler, run_jobs
 from refactx.engines.transformers.engine import PackedEngine, to_numpy
-from refactx.engines.transformers.internals import padding_id, prefill_logits, sample
+from refactx.engines.transformers.internals import CACHE, padding_id, prefill_logits, sample
 from refactx.engines.transformers.processor import FactLogitsProcessor, ProcessedPicker, can_skip_ids
 from refactx.engines.transformers.rows import can_feed_chunks, count_cached, cut_inputs, engine_of
 from refactx.engines.writer import Capabilities, Hooks, Row, TextWriter
@@ -150,8 +150,7 @@ class FastForwardGenerate:
             return together
         from transformers.generation.utils import GenerateDecoderOnlyOutput
 
-        cache = model_kwargs["past_key_values"]
-        return GenerateDecoderOnlyOutput(sequences=cast(Any, together), past_key_values=cache)
+        return GenerateDecoderOnlyOutput(sequences=cast(Any, together), **{CACHE: model_kwargs[CACHE]})
 
     def _prepare(self, call: _Call, prompt_length: int) -> tuple[list[Row], list[Logits], list[int], Engine]:
         """Return the rows, the logits after their prompts (none if ids are pending), their sequences and the engine."""
@@ -243,7 +242,7 @@ class FastForwardGenerate:
     def _end(self, call: _Call, engine: Engine, sequence: int) -> None:
         """Give the caller's cache what the model has read."""
         if self._keeps_cache and isinstance(engine, PackedEngine):
-            engine.write_cache(sequence, call.inputs["past_key_values"])
+            engine.write_cache(sequence, call.inputs[CACHE])
 
     def _is_done(self, row: Row, criteria: Any) -> bool:
         if not self._machine.can_end(row.state):

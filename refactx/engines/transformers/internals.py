@@ -9,12 +9,13 @@ ours applies the rule that a layer asks for to the positions of ids and cells.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
+from inspect import signature
 from threading import Lock
 from typing import Any, ClassVar
 
@@ -27,6 +28,11 @@ from refactx.errors import ModelError
 OURS = {"sdpa": "refactx_sdpa", "eager": "refactx_eager"}
 """The implementations of attention that are replaced, and those in their places, as configs have them."""
 
+CACHES = ("cache", "past_key_values", "cache_params")
+"""The names by which models take what they have read: that of Transformers 5.24, and those before."""
+CACHE = CACHES[tuple(map(int, version("transformers").split(".")[:2])) < (5, 24)]
+"""The one that `generate` has, in its inputs and in its output."""
+
 _OTHERS = ("position_bias", "cache", "softcap", "output_attentions")
 """Arguments that Transformers' function knows what to do with."""
 
@@ -37,8 +43,19 @@ def _private(owner: Any, name: str) -> Any:
         return getattr(owner, name)
     except AttributeError:
         raise ModelError(
-            f"Transformers {version('transformers')} has no `{name}` that refactx uses: pip install 'transformers>=5.0,<6'"
+            f"Transformers {version('transformers')} has no `{name}` that refactx uses: pip install 'transformers>=5.23,<5.25'"
         ) from None
+
+
+def cache_argument(model: Any) -> str | None:
+    """Return the name by which a model takes what it has read; None if it takes nothing of the kind."""
+    taken = signature(model.forward).parameters
+    return next((name for name in CACHES if name in taken), None)
+
+
+def has_cache(given: Mapping[str, Any]) -> bool:
+    """Return whether arguments of `generate` have a cache, by any of its names."""
+    return any(given.get(name) is not None for name in CACHES)
 
 
 def sample(model: Any, *arguments: Any, **options: Any) -> Any:

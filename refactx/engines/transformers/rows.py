@@ -37,13 +37,20 @@ from transformers.cache_utils import (
 
 from refactx.engines.engine import Engine, Feed, FeedTree, IdPath, Logits, TreeLogits, TreeReading, longest_paths
 from refactx.engines.transformers.engine import PackedEngine, to_numpy
-from refactx.engines.transformers.internals import OURS, attention_of, chooses_logits, takes_dynamic_cache
+from refactx.engines.transformers.internals import (
+    CACHE,
+    CACHES,
+    OURS,
+    attention_of,
+    cache_argument,
+    chooses_logits,
+    takes_dynamic_cache,
+)
 from refactx.engines.transformers.processor import check_model, check_tokenizer
 from refactx.errors import InputError, ModelError
 from refactx.tokenizer import FactTokenizer
 
-_CACHE_NAMES = ("past_key_values", "cache_params")
-_KNOWN_INPUTS = {"attention_mask", "position_ids", *_CACHE_NAMES, "use_cache", "logits_to_keep"}
+_KNOWN_INPUTS = {"attention_mask", "position_ids", *CACHES, "use_cache", "logits_to_keep"}
 _PADDED = (DynamicLayer, DummyLayer)
 WITH_CELLS = (*_PADDED, DynamicSlidingWindowLayer)
 """Layers that have keys and values, whose tensors are replaced and never written to."""
@@ -61,8 +68,7 @@ values."""
 
 def cache_name(model: Any) -> str | None:
     """Return by which name a model takes a DynamicCache that has all of its state; None if it takes none."""
-    taken = signature(model.forward).parameters
-    name = next((name for name in _CACHE_NAMES if name in taken), None)
+    name = cache_argument(model)
     if model.config.is_encoder_decoder or name is None or not takes_dynamic_cache(model):
         return None
     return name if longest_chunk(model, name) else None
@@ -130,7 +136,7 @@ def count_cached(input_ids: torch.Tensor, model_kwargs: Mapping[str, Any]) -> in
 
     Returns 0 if none are, or if the rest of the prompt cannot be fed as generated ids are.
     """
-    cache = model_kwargs.get("past_key_values")
+    cache = model_kwargs.get(CACHE)
     read, length = 0 if cache is None else _length(cache), input_ids.shape[1]
     mask, positions = model_kwargs.get("attention_mask"), model_kwargs.get("position_ids")
     if len(input_ids) != 1 or not 0 < read < length or positions is None or positions.shape[1] != length:
@@ -320,7 +326,7 @@ def prefill(model: Any, input_ids: Any) -> Prefix:
             "shared: leave the prefix out"
         )
     with torch.no_grad():
-        model(input_ids=ids.to(model.device), past_key_values=cache, use_cache=True)
+        model(input_ids=ids.to(model.device), **{CACHE: cache}, use_cache=True)
     return Prefix(ids.cpu(), cache)
 
 
@@ -408,7 +414,7 @@ class RowsEngine:
 
     def prefill(self, ids: Sequence[int]) -> int:
         cache = DynamicCache(config=self._model.config)
-        [sequence] = self.add_cache(dict.fromkeys(_CACHE_NAMES, cache), (1, 0))
+        [sequence] = self.add_cache(dict.fromkeys(CACHES, cache), (1, 0))
         if ids:
             try:
                 self.feed([(sequence, Feed(ids))])

@@ -47,7 +47,7 @@ from refactx.walks import Query, QueryError
 from refactx.walks import Result as Answer
 from refactx.walks.evaluate import evaluate_walk
 from refactx.walks.facts import TreeFacts
-from refactx.walks.language import FactSet, WalkFilter
+from refactx.walks.language import BOUNDS, FactSet, WalkFilter
 from refactx.walks.sets import WalkLimits
 from refactx.walks.sparql_text import leaves_values_backwards
 from refactx.walks.values import parse_quantity, parse_time
@@ -145,7 +145,7 @@ class _ComparedFacts(TreeFacts):
 
     def __init__(self, facts: TreeFacts, walk: Query) -> None:
         self.__dict__.update(vars(facts))
-        last = [(which.hops or walk.hops)[-1:] for which in walk.which if which.operator in ("equals", "over", "under")]
+        last = [(which.hops or walk.hops)[-1:] for which in walk.which if which.operator in ("equals", *BOUNDS)]
         found = facts.describe([hop.predicate for hops in last for hop in hops])
         kinds = {name: one.kind for name, one in found.items() if one.kind in ("time", "literal", "mixed")}
         self._compared = {name: kind == "time" for name, kind in kinds.items()}  # 1942 may else be a number

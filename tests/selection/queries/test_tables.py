@@ -80,6 +80,12 @@ def likeliest(question: str) -> tuple[str, str]:
         ("number of employees by department", f"count {ROWS} per <department>", "Finance: 1; Sales: 2"),
         ("How many employees has every team?", f"count {ROWS} per <member of>", "Blue Team: 1; Red Team: 2"),
         ("departments with more than one employee", f"count {ROWS} per <department> over <1>", "Sales: 2"),
+        ("departments with at least two employees", f"count {ROWS} per <department> from <2>", "Sales: 2"),
+        (
+            "cities with an average salary of at most 50",
+            f"average {ROWS} by <salary> per <city> up to <50>",
+            "Graz: 40",
+        ),
         ("Which department has the most employees?", f"count {ROWS} per <department> most 1", "Sales: 2"),
         (
             "Which city has the lowest average salary?",

@@ -67,6 +67,14 @@ OPERATORS_OF = {
     "Is it over 5?": "over",
     "Was it founded after 1990?": "over",
     "Is the mass lower than 2.5e-08?": "under",
+    "Does it have at least 5 members?": "from",
+    "Is it no less than 3?": "from",
+    "Are there 5 or more?": "from",
+    "Are there 5 members or more?": "from",
+    "Are there at most 5?": "up to",
+    "Is it not more than 3?": "up to",
+    "Does the width not exceed 15 mm?": "up to",
+    "Are there 5 or fewer?": "up to",
     "Is the age under 30?": "under",
     "Is it less than 3?": "under",
     "Was he born before 1990?": "under",
@@ -142,7 +150,7 @@ def test_heads(words: QueryWords, question: str) -> None:
 
 @pytest.mark.parametrize("question", OPERATORS_OF)
 def test_operators(words: QueryWords, question: str) -> None:
-    assert words.operators_of(question) == OPERATORS_OF[question].split()
+    assert words.operators_of(question) == OPERATORS_OF[question].split(", ")
 
 
 @pytest.mark.parametrize("question", IN_LANGUAGES)

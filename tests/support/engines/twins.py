@@ -19,6 +19,7 @@ from refactx.engines.engine import Engine, Logits
 from refactx.engines.served.engine import ServedEngine
 from refactx.engines.served.servers import find_server
 from refactx.engines.transformers.engine import PackedEngine
+from refactx.engines.transformers.internals import CACHE
 from refactx.engines.transformers.rows import RowsEngine, takes_masks
 from refactx.selection.scores import log_sum
 from support.served import KINDS, Direct, Stub
@@ -69,8 +70,8 @@ def transformers_twins(model: Any, kind: Callable[[Any], PackedEngine | RowsEngi
         ids = torch.tensor([[0] * (width - len(prompt)) + prompt for prompt in prompts])
         mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
         inputs = {"attention_mask": mask, "position_ids": (mask.cumsum(-1) - 1).clamp_min(0), "use_cache": True}
-        cache = model(input_ids=ids, **inputs).past_key_values
-        return engine.add_cache(inputs | {"past_key_values": cache}, (len(prompts), width))
+        cache = getattr(model(input_ids=ids, **inputs), CACHE)
+        return engine.add_cache(inputs | {CACHE: cache}, (len(prompts), width))
 
     @torch.no_grad()
     def logits(ids: Sequence[int]) -> Logits:

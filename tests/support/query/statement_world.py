@@ -17,6 +17,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, Quad, QueryBoolean, Store
 from refactx.iris import PREFIXES, XSD
 from refactx.walks.evaluate import Result, WalkLimits, evaluate_walk
 from refactx.walks.language import (
+    BOUNDS,
     Groups,
     Hop,
     MemberValue,
@@ -193,7 +194,7 @@ class World:
     def _groups(self) -> Groups:
         one = self.chance
         hops = tuple(Hop(one.choice(LINKS)) for _ in range(one.choice((1, 1, 2))))
-        operator: Any = one.choice((None, None, "over", "under", "equals"))
+        operator: Any = one.choice((None, None, None, *BOUNDS, "equals"))
         order: Any = one.choice(("", "most", "least"))
         return Groups(
             hops, operator, one.choice(("1", "2", "7")) if operator else "", order, one.choice((0, 2)) if order else 0
@@ -252,7 +253,7 @@ class World:
         if word != "with":
             return StatementFilter(word)
         name = one.choice(("start time", "end time", "series ordinal", "for work"))
-        operator: Any = one.choice(("over", "under", "equals")) if name.endswith("time") else "is"
+        operator: Any = one.choice((*BOUNDS, "equals")) if name.endswith("time") else "is"
         values = {"series ordinal": ORDINALS, "for work": NAMES}.get(name, TIMES)
         return StatementFilter(word, (name, one.choice(values)), operator)
 

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from refactx.fact import Link, LinkedFact, Qualifiers
-from refactx.walks.language import Hop, MemberValue, Predicate, Query, ValueKind, WalkFilter
+from refactx.walks.language import BOUNDS, Hop, MemberValue, Predicate, Query, ValueKind, WalkFilter
 
 Fact = tuple[str, str, str]
 Graph = frozenset[Fact]
@@ -154,10 +154,19 @@ def compares(text: str, operator: str, value: str) -> bool:
         )
     if text in NUMBERS and value in NUMBERS:
         one, other = Decimal(text), Decimal(value)
-        return {"equals": one == other, "over": one > other, "under": one < other}[operator]
+        return {
+            "equals": one == other,
+            "over": one > other,
+            "under": one < other,
+            "from": one >= other,
+            "up to": one <= other,
+        }[operator]
     if text in TIMES and value in TIMES:
         contained = text.startswith(value)
-        return {"equals": contained, "over": text > value and not contained, "under": text < value}[operator]
+        after = text > value and not contained
+        return {"equals": contained, "over": after, "under": text < value, "from": text >= value, "up to": not after}[
+            operator
+        ]
     return operator == "equals" and value.lower() in (text.lower(), plain)
 
 
@@ -174,7 +183,7 @@ def _admits(graph: Graph, member: str, which: WalkFilter) -> bool:
     """Whether a filter admits a member: by what its hops lead to, or by how many that are."""
     found = reach_all(graph, {member}, which.hops)
     if which.counted:
-        return {"over": len(found) > int(which.value), "under": len(found) < int(which.value)}[which.operator]
+        return compares(str(len(found)), which.operator, which.value)
     return any(compares(end, which.operator, which.value) for end in found)
 
 
@@ -222,12 +231,12 @@ class Drawn:
         """A filter of members of a kind, whose operator and value fit what its hops lead to, with some exceptions."""
         hops = self.hops(nodes, 2, PREDICATES) if has_hops else []
         last = objects_as(hops[-1].predicate) if hops else kind
-        operators = ["is", "equals", "starts with", "contains", *(["over", "under"] if last in "tnm" else [])]
+        operators = ["is", "equals", "starts with", "contains", *(BOUNDS if last in "tnm" else [])]
         operator: Any = self.draw(st.sampled_from(operators))
         if operator in ("starts with", "contains"):
             return WalkFilter(tuple(hops), operator, self.draw(st.sampled_from(("a", "E", "1990", "-"))))
         ends = sorted(reach_all(self.graph, nodes, hops))
-        values = OBJECTS[last] if last != "m" or operator not in ("over", "under") else NUMBERS
+        values = OBJECTS[last] if last != "m" or operator not in BOUNDS else NUMBERS
         fitting = [end for end in ends if end in values] or values
         return WalkFilter(tuple(hops), operator, self.draw(st.sampled_from(fitting)))
 
