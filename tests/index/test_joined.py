@@ -5,18 +5,21 @@ from copy import copy
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from support.ingest.graph_twin import Line, written
 from support.ingest.tiny import ingest_tiny
+from support.shared_index import opened
 from support.tiny_model import tiny_fact_tokenizer
 
 from refactx.errors import IndexNotFoundError, InputError, TokenizerMismatchError
 from refactx.index.index import Index
 from refactx.index.joined import JoinedIndex
 from refactx.index.open import open_index
+from refactx.ingest import FactWriter
 from refactx.ingest.source_options import Selection
 from refactx.walks import QueryError, TreeFacts, answer_query, read_line
 
@@ -146,6 +149,88 @@ def test_things_are_one_by_their_ids_and_two_by_other_ids(db_url: str, tmp_path:
         linker = TreeFacts(index).linker
         assert "Oslo (right)" in linker.namesakes("Oslo")
         assert index.text_in("right", "<Oslo (right)> <capital> <United States> .").strip() == "<Oslo> <seat> <USA>"
+
+
+def built(url: str, folder: Path, name: str, labels: dict[str, str], lines: list[Line], **options: Any) -> None:
+    """Build an index of things with labels and lines about them."""
+    named: list[Line] = [("label", id_, label, "en") for id_, label in labels.items()]
+    (folder / f"{name}.nt").write_text("".join(f"{written(line)}\n" for line in [*named, *lines]))
+    ingest_tiny(url, folder / f"{name}.nt", name, selection=Selection(**options))
+
+
+def claims(*triples: tuple[str, str, str]) -> list[Line]:
+    return [("claim", *one) for one in triples]
+
+
+def all_texts(index: Index) -> set[str]:
+    return {fact.text for fact in index.all_facts()}
+
+
+def test_a_fact_is_of_the_index_whose_things_it_is_about(db_url: str, tmp_path: Path) -> None:
+    labels = {"Q1": "Norway", "P1": "capital of"}
+    built(db_url, tmp_path, "left", {"Q2": "Oslo"} | labels, claims(("Q2", "P1", "Q1"), ("Q1", "P1", "Q1")))
+    built(db_url, tmp_path, "right", {"Q3": "Oslo"} | labels, claims(("Q3", "P1", "Q1")))
+    with open_index("left,right", db_url) as index, opened(db_url) as database:
+        assert index.origins("<Oslo> <capital of> <Norway> .") == ["left"]
+        assert index.origins("<Oslo (right)> <capital of> <Norway> .") == ["right"]
+        with pytest.raises(InputError, match="is a fact of index left, and this writes 'right' alone"):
+            FactWriter(index, database, "right", tmp_path).forget("<Oslo> <capital of> <Norway> .")
+
+
+def test_a_literal_is_no_name_although_a_thing_is_called_so(db_url: str, tmp_path: Path) -> None:
+    labels = {"Q2": "Berlin", "P1": "capital", "P2": "short name"}
+    built(db_url, tmp_path, "left", {"Q1": "Germany (land)"} | labels, claims(("Q1", "P1", "Q2"), ("Q2", "P1", "Q1")))
+    lines: list[Line] = [("literal", "Q1", "P2", "Germany", "en"), *claims(("Q2", "P1", "Q1"))]
+    built(db_url, tmp_path, "right", {"Q1": "Germany"} | labels, lines)
+    with open_index("left,right", db_url) as index:
+        said = "<Germany (land)> <short name> <Germany> ."
+        assert said in all_texts(index) and len(index) == 3
+        assert index.origins(said) == ["right"]
+        assert index.text_in("right", said).strip() == "<Germany> <short name> <Germany>"
+
+
+def test_the_name_that_tells_two_things_apart_is_new(db_url: str, tmp_path: Path) -> None:
+    labels = {"Q1": "Norway", "P1": "capital of"}
+    left = claims(("Q2", "P1", "Q1"), ("Q7", "P1", "Q1"), ("Q1", "P1", "Q1"))
+    built(db_url, tmp_path, "left", {"Q2": "Oslo", "Q7": "Oslo (right)"} | labels, left)
+    built(db_url, tmp_path, "right", {"Q3": "Oslo"} | labels, claims(("Q3", "P1", "Q1")))
+    with open_index("left,right", db_url) as index:
+        assert index.names_of(["Q2", "Q3", "Q7"]) == {"Q2": "Oslo", "Q3": "Oslo (right) (Q3)", "Q7": "Oslo (right)"}
+        assert len(index) == len(all_texts(index)) == 4
+
+
+def test_a_name_that_passes_to_another_thing_takes_no_fact_with_it(db_url: str, tmp_path: Path) -> None:
+    labels = {"Q2": "Oslo", "P1": "capital"}
+    left = claims(("Q1", "P1", "Q1"), ("Q2", "P1", "Q1"), ("Q2", "P1", "Q2"))
+    built(db_url, tmp_path, "left", {"Q1": "United States"} | labels, left)
+    right = claims(("Q1", "P1", "Q2"), ("Q5", "P1", "Q2"))
+    built(db_url, tmp_path, "right", {"Q1": "USA", "Q5": "United States"} | labels, right)
+    with open_index("right,left", db_url) as index:
+        assert {"<United States> <capital> <Oslo> .", "<United States (right)> <capital> <Oslo> ."} < all_texts(index)
+
+
+def test_a_hub_of_the_smaller_index_counts_what_both_have_once(db_url: str, tmp_path: Path) -> None:
+    labels = {f"Q{n}": f"thing {n}" for n in range(1, 16)} | {"P1": "kind"}
+    left = claims(("Q1", "P1", "Q9"), ("Q2", "P1", "Q9"), *((f"Q{n}", "P1", "Q1") for n in (10, 11, 12)))
+    right = claims(*((f"Q{n}", "P1", "Q9") for n in (1, 2, 3, 4)))
+    for name, lines in {"left": left, "right": right}.items():
+        built(db_url, tmp_path, name, labels, lines, inverse=True, inverse_limit=3)
+    with open_index("left,right", db_url) as index:
+        assert index.hubs(["thing 9"]) == {"thing 9": {"kind of": 4}}
+        assert TreeFacts(index).counts(["thing 9"], "kind of") == [4]
+
+
+def test_claims_of_a_hub_are_no_inverse_facts(db_url: str, tmp_path: Path) -> None:
+    labels = {f"Q{n}": f"thing {n}" for n in range(1, 13)}
+    labels |= {"P361": "part of", "P527": "has part", "P1696": "inverse property"}
+    pairs = claims(("P361", "P1696", "P527"), ("P527", "P1696", "P361"))
+    left = [*pairs, *claims(*((f"Q{n}", "P361", "Q9") for n in range(1, 6)))]
+    right = [*pairs, *claims(("Q9", "P527", "Q12"))]
+    for name, lines in {"left": left, "right": right, "both": [*left, *right]}.items():
+        built(db_url, tmp_path, name, labels, lines, inverse=True, inverse_limit=3)
+    with open_index("left,right", db_url) as joined, open_index("both", db_url) as both:
+        assert "<thing 9> <has part> <thing 12> ." in joined
+        assert all_texts(joined) == all_texts(both)
 
 
 def test_what_cannot_be_read_as_one_is_said(db_url: str, tmp_path: Path) -> None:
