@@ -6,12 +6,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner, Result
 from support.ingest.graph_twin import Line, written
 from support.ingest.quiet import QUIET
 from support.ingest.tiny import ingest_tiny
 from support.shared_index import opened
 
+from refactx.cli.index import index as index_commands
+from refactx.cli.ingest import forget
 from refactx.errors import InputError
 from refactx.index.index import Index
 from refactx.index.open import open_index
@@ -199,3 +203,19 @@ def test_an_amount_is_remembered_in_a_unit_of_the_index(db_url: str, tmp_path: P
         for value in ("480 furlongs", "large"):
             with pytest.raises(InputError, match=r"are quantity, .* is none: give a number"):
                 writer.remember(f"<Oslo> <area> <{value}> .", also=True)
+
+
+def test_a_command_changes_one_of_several_indexes(kb: str, tmp_path: Path) -> None:
+    def run(command: click.Command, *arguments: str) -> Result:
+        return CliRunner().invoke(command, [*arguments, "--db", kb])
+
+    given = ("--fact", "<my notes> <begun> <2026-11-29>", "--index", "kb,mine")
+    assert "give --writable with the one of these" in str(run(forget, *given).exception)
+    gone = run(forget, *given, "--writable", "mine")
+    assert gone.output == "- <my notes> <begun> <2026-11-29> .\n"
+    with open_index("mine", kb) as index:
+        assert not len(index)
+    assert "--writable was given without --fact" in str(
+        run(forget, "--subject", "Oslo", "--writable", "mine").exception
+    )
+    assert "show them one by one" in str(run(index_commands, "show", "kb,mine").exception)
