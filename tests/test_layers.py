@@ -109,7 +109,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "tree": 2200,  # a sum knows its only paths, and what none of its parts has; which of many sequences are facts
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
     "postgres": 3550,  # whether facts have qualifiers; changes of single facts are counted; hubs with new names
-    "index share": 4000,  # qualifiers with their ids; two indexes read as one, things of one name; references of statements
+    "index share": 4020,  # qualifiers with their ids; two indexes as one, their names and pages; references of statements
     "linking": 690,  # a part of a name; names in the other number; notes name other entities of a name; ids; what texts name
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6525,  # private members of Transformers in one module, which names what is missing

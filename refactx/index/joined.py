@@ -13,13 +13,14 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain, islice, tee
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
 from refactx.errors import IndexNotFoundError, InputError, TokenizerMismatchError
-from refactx.fact import DESCRIPTIONS, Fact, LinkedFact, qualifiers_of, split_fact, verbalise
+from refactx.fact import DESCRIPTIONS, Fact, Link, LinkedFact, qualifiers_of, split_fact, verbalise
 from refactx.index.index import CACHE_BYTES, Index, changed_sequences, ready_inverses, token_sequences
 from refactx.index.names import LITERAL_KINDS, Named, ReadBlocks, pack_blocks, pack_id_blocks
 from refactx.index.source import Segment, Snapshot, StandbyWait, tree_of
@@ -41,6 +42,8 @@ MOST_CHANGED = 65_536
 """With more changed facts since the last look, all are looked up."""
 _NAMES_AT_ONCE = 40
 _ATTEMPTS = 5
+_LINKED = 65_536
+"""Ids of which it is kept which index names them, where their pages differ."""
 
 Value = TypeVar("Value")
 Tokens = tuple[int, ...]
@@ -113,6 +116,10 @@ class JoinedIndex(Index):
         found = self._joined.origins(fact)
         return [part.name for part in self.parts if part.name in found]
 
+    def link(self, label: str, id_: str | None) -> Link:
+        """Return the link of a part and its id, with the page that it has in the first index that names it."""
+        return self._joined.link(label, id_)
+
     def links(self, fact: Fact) -> LinkedFact:
         """Return the parts of a fact with their ids, and the indexes that have it."""
         return replace(super().links(fact), indexes=tuple(self.origins(fact.text)))
@@ -145,6 +152,9 @@ class JoinedSource:
         self.entry = _joined_entry(first.entry, second.entry, name)
         self._names = _JoinedNames(first, second)
         self._facts = _JoinedFacts(first, second, self._names, name)
+        self._is_of_first = lru_cache(_LINKED)(
+            lambda id_: bool(first.names_of([id_]) or first.names_of([id_], inverse=True))
+        )
 
     @property
     def database(self) -> "Database":
@@ -203,6 +213,11 @@ class JoinedSource:
     def origins(self, fact: str) -> list[str]:
         """Return the names of the indexes that have a fact, given as its text, of which one begins the other's."""
         return [*self.first.origins(fact), *self.second.origins(self._names.own_text(fact))]
+
+    def link(self, label: str, id_: str | None) -> Link:
+        """Return the link of a part and its id, as the index has it that names it, the first one if both do."""
+        is_same = self.first.page_pattern == self.second.page_pattern and not self.first.is_joined
+        return (self.first if is_same or id_ is None or self._is_of_first(id_) else self.second).link(label, id_)
 
     def text_in(self, index: str, fact: str) -> str:
         """Return the text of a fact as one of the indexes has it, or would have it: a name that it lacks stays."""

@@ -16,6 +16,7 @@ from support.shared_index import opened
 from support.tiny_model import tiny_fact_tokenizer
 
 from refactx.errors import IndexNotFoundError, InputError, TokenizerMismatchError
+from refactx.fact import Link
 from refactx.index.index import Index
 from refactx.index.joined import JoinedIndex
 from refactx.index.open import open_index
@@ -231,6 +232,19 @@ def test_claims_of_a_hub_are_no_inverse_facts(db_url: str, tmp_path: Path) -> No
     with open_index("left,right", db_url) as joined, open_index("both", db_url) as both:
         assert "<thing 9> <has part> <thing 12> ." in joined
         assert all_texts(joined) == all_texts(both)
+
+
+def test_a_thing_has_its_page_in_the_index_that_names_it(db_url: str, tmp_path: Path) -> None:
+    lines = claims(("Q1", "P1", "Q2"), ("Q2", "P1", "Q1"))
+    built(db_url, tmp_path, "left", {"Q1": "Norway", "Q2": "Oslo", "P1": "capital"}, lines)
+    right = claims(("Q1", "P1", "Q3"))
+    built(
+        db_url, tmp_path, "right", {"Q1": "Norway", "Q3": "Hamar", "P1": "capital"}, right, link="https://kb.org/{id}"
+    )
+    with open_index("left,right", db_url) as index:
+        (fact,) = (one for one in index.links_of(index.all_facts()) if one.text == "<Norway> <capital> <Hamar>")
+        assert isinstance(fact.object, Link)
+        assert (fact.subject.url, fact.object.url) == ("https://www.wikidata.org/wiki/Q1", "https://kb.org/Q3")
 
 
 def test_what_cannot_be_read_as_one_is_said(db_url: str, tmp_path: Path) -> None:
