@@ -39,10 +39,13 @@ class Span:
 
 
 def span_of(first: str, last: str) -> Span:
-    """Return the span from the beginning of one time to the end of another. Raise QueryError if one is no time."""
+    """Return the span from the beginning of one time to the end of another. Raise QueryError if one is no time, or if the
+    second is before the first."""
     begin, end = parse_time(first), parse_time(last)
     if begin is None or end is None:
         raise QueryError(f"<{last if begin else first}> is no time: write a year, month or day, as in `at <1990-05>`")
+    if end.end <= begin.first:
+        raise QueryError(f"<{last}> is before <{first}>: write the earlier time first")
     return Span(begin.first, end.end)
 
 

@@ -121,6 +121,7 @@ def test_a_table_has_a_row_for_each_statement_with_its_proof() -> None:
     ("line", "complaint"),
     [
         ("list <Springfield> <mayor> at <Ann>", "<Ann> is no time"),
+        ("list <Springfield> <mayor> between <1995> and <1990>", "<1990> is before <1995>"),
         ("list <Springfield> <mayor> its <strt time>", "has the qualifier <strt time>: did you mean <start time>"),
         ("list <Springfield> <mayor> with <of> <A>", "no statement with <mayor> has the qualifier <of>"),
         ("sum <Springfield> <mayor> by its <start time>", "are times, which have no sum"),
