@@ -1,6 +1,8 @@
 """Two indexes read as one have what one ingest of both has: the tree, names, links, hubs and walks."""
 
 import random
+from collections import Counter
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from itertools import count
@@ -232,6 +234,40 @@ def test_claims_of_a_hub_are_no_inverse_facts(db_url: str, tmp_path: Path) -> No
     with open_index("left,right", db_url) as joined, open_index("both", db_url) as both:
         assert "<thing 9> <has part> <thing 12> ." in joined
         assert all_texts(joined) == all_texts(both)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_it_follows_changes_of_both_and_hubs_count_each_fact_once(seed: int, db_url: str, tmp_path: Path) -> None:
+    chance, items = random.Random(seed), [f"Q{n}" for n in range(1, 9)]
+    left = {id_: f"thing {id_[1:]}" for id_ in items} | {"P1": "kind", "P2": "near"}
+    right = left | {"Q2": "other 2", "Q9": "thing 3"}  # two things have another name in the other index
+    del right["Q3"]
+    more = {f"Q{n}": f"more {n}" for n in range(20, 60)}  # so that it stays the larger one
+    for name, labels, hub in (("left", left, ("P1", "Q1")), ("right", right, ("P2", "Q2"))):
+        own = [id_ for id_ in labels if id_.startswith("Q")]
+        said = {(id_, *hub) for id_ in own[:6]}
+        said |= {(chance.choice(own), chance.choice(["P1", "P2"]), chance.choice(own[:4])) for _ in range(16)}
+        said |= {(id_, "P1", "Q20") for id_ in more} if name == "left" else set()
+        built(db_url, tmp_path, name, labels | more, claims(*sorted(said)), inverse=True, inverse_limit=3)
+    with open_index("left,right", db_url) as index, opened(db_url) as database:
+        writers = [FactWriter(index, database, name, tmp_path / name) for name in ("left", "right")]
+        names, written_facts = [*left.values(), "thing 3 (right)"], 0
+        for _ in range(16):
+            writer, predicate = chance.choice(writers), chance.choice(["kind", "near"])
+            things = chance.choices(names[:8] + names[-1:], k=2)
+            with suppress(InputError):  # it is of the other index alone
+                if chance.random() < 0.5:
+                    writer.forget(chance.choice(sorted(all_texts(index))))
+                else:
+                    writer.remember(f"<{things[0]}> <{predicate}> <{things[1]}> .", also=True)
+                written_facts += 1
+            subjects = Counter((one.object, one.predicate) for one in index.all_facts())
+            for name, inverses in index.hubs(names).items():
+                for inverse, count in inverses.items():
+                    assert count == subjects[name, inverse.removesuffix(" of").removesuffix(" (inverse)")]
+            with open_index("left,right", db_url) as again:
+                assert all_texts(index) == all_texts(again) and len(index) == len(again)
+        assert written_facts
 
 
 def test_a_thing_has_its_page_in_the_index_that_names_it(db_url: str, tmp_path: Path) -> None:
