@@ -295,7 +295,7 @@ class _Change:
             things=revision.things,
             new=revision.new,
         )
-        learned = self._publish(parts, result, source, knowledge=knowledge, all_names=revision.names)
+        learned = self._publish(parts, result, source, knowledge=knowledge, revision=revision)
         if learned and self.action == "append":
             notes = [f"index {build.index!r} has learned the inverse properties of {learned} properties", *notes]
         return replace(result, note=". ".join(filter(None, notes)))
@@ -386,14 +386,17 @@ class _Change:
         source: list[str],
         *,
         knowledge: KnowledgeBase | None,
-        all_names: Path | None,
+        revision: Revision,
     ) -> int:
         """Write the segments (facts by sign), the new names and the counts of hubs, and make them visible in one transaction.
-        `all_names`: the folder of all names that the knowledge base has then.
 
         Return of how many properties the index has learned the inverse, if there are no facts to write.
         """
         connection, entry, adds = self.connection, self.entry, self.action != "forget"
+        all_names, renamed = (
+            revision.names,
+            {hub.object: revision.renamed[hub.object] for hub in self.hubs if hub.object in revision.renamed},
+        )
         # Facts that the index has may have other references in the sources.
         refers = (
             adds
@@ -413,7 +416,7 @@ class _Change:
             return learned
         names_of = all_names or (knowledge.folder if knowledge is not None and adds else None)
         with self.build.clock.step("load"):
-            more = _count_facts_of(self.index, self.hubs, parts)
+            more = _count_facts_of(self.index, self.hubs, parts, renamed)
             with connection.transaction():
                 segments = {sign: writing.add_segment(connection, entry.id, sign) for sign in parts}
                 names = None
@@ -428,8 +431,8 @@ class _Change:
                 if names is not None and names_of is not None:
                     copy_rows(connection, "names", names, name_rows(names_of))
                     writing.show_names(connection, names)
-                if more:
-                    change_hubs(connection, entry.id, more)
+                if more or renamed:
+                    change_hubs(connection, entry.id, more, renamed)
                 self._note(result, source, knowledge)
         if all_names is not None:
             writing.remove_unfinished(connection, entry, DROP_SECONDS)
@@ -460,22 +463,26 @@ class _Change:
                 writing.add_to_report(self.connection, self.entry, "selection", found)
 
 
-def _count_facts_of(index: Index, hubs: Sequence[Hub], parts: Mapping[int, WholeFacts]) -> dict[tuple[str, str], int]:
+def _count_facts_of(
+    index: Index, hubs: Sequence[Hub], parts: Mapping[int, WholeFacts], renamed: Mapping[str, str]
+) -> dict[tuple[str, str], int]:
     """Return how many facts about each hub a change adds, less those that it retracts, by object and predicate, without those
-    that have none."""
+    that have none. `renamed`: new names of hubs, which the facts have that are added."""
     pairs = sorted({(hub.object, hub.predicate) for hub in hubs})
     if not pairs:
         return {}
-    ends = pa.array([f"{predicate}> <{object_}>".encode() for object_, predicate in pairs], pa.large_binary())
+    new = [(renamed.get(object_, object_), predicate) for object_, predicate in pairs]
     counts = np.zeros(len(pairs) + 1, np.int64)
     for sign, facts in parts.items():
+        named = new if sign > 0 else pairs
+        ends = pa.array([f"{predicate}> <{object_}>".encode() for object_, predicate in named], pa.large_binary())
         for low in range(0, len(facts), BATCH):
             texts = decode_texts(index.tokenizer, *facts.read_tokens(low, min(low + BATCH, len(facts))))
             after_subject = compute.split_pattern(texts, "> <", max_splits=1)  # no part has `<` or `>`
             after_subject = after_subject.filter(compute.equal(compute.list_value_length(after_subject), 2))
             places = compute.index_in(compute.list_element(after_subject, 1), value_set=ends)
             counts += sign * np.bincount(places.fill_null(len(pairs)).to_numpy(), minlength=len(counts))
-    return {pair: int(count) for pair, count in zip(pairs, counts[:-1], strict=True) if count}
+    return {pair: int(count) for pair, count in zip(new, counts[:-1], strict=True) if count}
 
 
 def _note_on_left_out(entry: CatalogueEntry, action: str, selection: Selection, report: Report) -> str:

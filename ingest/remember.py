@@ -52,7 +52,7 @@ from refactx.postgres.locks import Connection
 from refactx.tree.bulk import facts_exist, joined
 from refactx.tree.codes import RowCodec
 from refactx.walks.facts import TreeFacts, drawn_subjects
-from refactx.walks.values import parse_coordinates, parse_quantity, parse_time
+from refactx.walks.values import parse_amount, parse_coordinates, parse_time
 
 WAIT_SECONDS = 10.0
 """How long a change waits for another one of the same index."""
@@ -65,8 +65,8 @@ SMALL_TABLE = 128 << 10
 """Bytes up to which name tables are merged."""
 LONGEST = 4000
 """The most characters of a fact."""
-_PARSERS = {"time": (parse_time, "a date such as 1990-05-01"), "quantity": (parse_quantity, "a number"),
-            "coordinates": (parse_coordinates, "coordinates")}  # fmt: skip
+_PARSERS = {"time": (parse_time, "a date such as 1990-05-01"), "coordinates": (parse_coordinates, "coordinates"),
+            "quantity": (parse_amount, "a number, with a unit of the index if it has one")}  # fmt: skip
 _CACHE_BYTES = 8 << 20
 Triple = tuple[str, str, str]
 
@@ -184,7 +184,7 @@ class FactWriter:
         kind = "mixed" if described is None else described.kind
         if kind == "entity":
             object_ = self._thing(object_, fresh, notes)
-        elif kind in _PARSERS and _PARSERS[kind][0](object_) is None:
+        elif kind in _PARSERS and not self._is_value(kind, object_):
             raise InputError(
                 f"the values of <{predicate}> are {kind}, and <{object_}> is none: give {_PARSERS[kind][1]}"
             )
@@ -195,6 +195,13 @@ class FactWriter:
             claims = self._reader.claims_of([predicate]).get(predicate, ())[:1]
             return _Meant(triple, tuple(_Claim((object_, one, subject), (triple,)) for one in claims), tuple(notes))
         return _Meant(triple, (self._claim(triple),), tuple(notes))
+
+    def _is_value(self, kind: str, text: str) -> bool:
+        """Return whether a text is a literal of a kind: an amount with a unit only of those that the index has."""
+        if kind != "quantity":
+            return _PARSERS[kind][0](text) is not None
+        amount = parse_amount(text)
+        return amount is not None and amount[1] in ("", *self._reader.entry.report.get("units", ()))
 
     def _claim(self, triple: Triple) -> _Claim:
         subject, predicate, object_ = triple

@@ -20,7 +20,7 @@ An inverse fact belongs to the thing whose claim it reads backwards: `<Oslo> <ca
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -131,7 +131,8 @@ class Revision:
     `removed`, `added`: the folders of facts, as those of a knowledge base; None if there are none. `names`: the folder of
     all names that the knowledge base has afterwards; None if the names that it has stay. `things`: how many things were
     updated or forgotten as a whole, `new` of them were not there. `new_facts`: how many facts of the sources are in `added`
-    or, to be forgotten, in `removed`; `same`: how many are there already.
+    or, to be forgotten, in `removed`; `same`: how many are there already. `renamed`: the names
+    of things that get another one, and the new ones.
     """
 
     removed: Path | None = None
@@ -141,6 +142,7 @@ class Revision:
     new: int = 0
     new_facts: int = 0
     same: int = 0
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
 
 @contextmanager
@@ -319,6 +321,7 @@ class Reviser:
             names=folders.get("names"),
             things=database.number("SELECT count(*) FROM things"),
             new_facts=database.number("SELECT count(*) FROM added"),
+            renamed=dict(database.rows("SELECT before, name FROM things WHERE before <> name")),
         )
 
     def _write_names(self, folder: Path) -> None:

@@ -108,12 +108,12 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "top modules": 1970,  # locks on every system; names of extraction; qualifiers in the text of a fact; references of facts
     "tree": 2200,  # a sum knows its only paths, and what none of its parts has; which of many sequences are facts
     "decoding": 1783,  # pieces of forms and what stands before an answer are events of its stream
-    "postgres": 3530,  # whether facts have qualifiers; changes of single facts are counted
-    "index share": 3950,  # qualifiers with their ids; two indexes read as one; inverse predicates; references of statements
+    "postgres": 3550,  # whether facts have qualifiers; changes of single facts are counted; hubs with new names
+    "index share": 4020,  # qualifiers with their ids; two indexes as one, their names and pages; references of statements
     "linking": 690,  # a part of a name; names in the other number; notes name other entities of a name; ids; what texts name
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6525,  # private members of Transformers in one module, which names what is missing
-    "walks": 4880,  # subjects drawn by chance; statements in hops, groups, tables and sums, as text, answer and SPARQL
+    "walks": 4910,  # times of day; subjects drawn by chance; statements in hops, groups, tables, as text, answer and SPARQL
     "selection": 4810,  # groups, sums and tables of questions; sets with a bound; statements; what the linker finds
     "ask": 7265,  # lessons in pairs, for encoder-decoder models; facts of a text, and units there; its claims; statements
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things

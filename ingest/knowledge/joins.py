@@ -307,12 +307,8 @@ def account_for(
     aliases, of_properties = _add_aliases(database, dropped), _property_aliases(database, selection, dropped)
     other_names = sum(map(len, of_properties.values()))
     names = _add_names(database, selection, dropped, _NOT_MADE if is_graph else "")
-    cut = (
-        count("SELECT count(*) FROM aliased WHERE is_cut")
-        + count("SELECT count(*) FROM judged WHERE reason IS NULL AND is_cut")
-        + count("SELECT count(*) FROM described WHERE is_cut")
-        + count("SELECT count(*) FROM used WHERE is_cut")
-    )
+    cut = sum(count(f"SELECT count(*) FROM {table} WHERE is_cut") for table in ("aliased", "described", "used"))
+    cut += count("SELECT count(*) FROM judged WHERE reason IS NULL AND is_cut")
     derived = count("SELECT count(*) FROM inverse_facts")
     of_places = dict(database.rows(_NAMES_BY_LANGUAGE.format(wanted=bool(selection.aliases))))
     by_language = {code: of_places.get(at, 0) for at, code in enumerate(selection.languages) if code != "mul"}

@@ -158,6 +158,8 @@ def show(name: str, db: str | None, as_json: bool) -> None:
     from refactx.index.open import open_index
 
     with open_index(name, db) as opened:
+        if opened.is_joined:
+            raise InputError(f"{name} are several indexes: show them one by one")
         found = index_document(opened.entry) | shape_of(opened)
     if as_json:
         return print_json(found)

@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from refactx.cli.help import MODELS, GroupedCommand
-from refactx.cli.options import DB, JSON, OWN_INDEX, declared, groups_of, print_json
+from refactx.cli.options import DB, JSON, OWN_INDEX, WRITABLE, declared, groups_of, print_json
 from refactx.cli.store import follow, print_with_store
 from refactx.errors import InputError
 from refactx.fact import counted, line, visible
@@ -170,10 +170,13 @@ def update(sources: tuple[str, ...], db: str | None, as_json: bool, **given: Any
 @click.argument("sources", nargs=-1, metavar="[SOURCE...]")
 @click.option("--fact", metavar="FACT", help='A single one: "<Oslo> <mayor> <Ann Lee> .".')
 @OWN_INDEX
+@WRITABLE
 @source_options
 @JSON
 @DB
-def forget(sources: tuple[str, ...], fact: str | None, db: str | None, as_json: bool, **given: Any) -> None:
+def forget(
+    sources: tuple[str, ...], fact: str | None, writable: str | None, db: str | None, as_json: bool, **given: Any
+) -> None:
     """Remove the facts of files from an index, or everything about a thing.
 
     Without a SOURCE, --subject NAME is the name or the id of the thing; --fact is a single fact, whose inverse fact goes
@@ -194,8 +197,10 @@ def forget(sources: tuple[str, ...], fact: str | None, db: str | None, as_json: 
         if sources:
             raise InputError("--fact was given with a SOURCE: give one of them")
         _check_no_source_option(given, "--fact")
-        with fact_writer(index, db) as writer:
+        with fact_writer(index, db, writable) as writer:
             return print_fact_change(writer.forget(fact), db, as_json)
+    if writable is not None:
+        raise InputError("--writable was given without --fact: give --index with the index that is changed")
     if not sources and not given["subject"]:
         raise click.UsageError(
             "Missing argument 'SOURCE...': give files with facts, --subject with the name of a thing, or --fact"

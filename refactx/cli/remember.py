@@ -4,7 +4,7 @@ import click
 
 from refactx.cli.ingest import print_fact_change
 from refactx.cli.options import DB, INDEX, JSON, OWN_INDEX, WRITABLE
-from refactx.fact import counted, line
+from refactx.fact import counted, line, written_part
 
 NEW = click.option("--new", multiple=True, metavar="NAME", help="A name in the fact that is new; several times.")
 
@@ -68,5 +68,5 @@ def rename(thing: str, name: str, index: str, db: str | None, as_json: bool) -> 
 
     with database(db) as opened:
         done = rename_in(thing, name, opened, index=index, work=work_dir_of(None))
-        said = f"index {done.index}: {line(thing)} is now {line(name)} in {counted(done.facts, 'fact')}"
+        said = f"index {done.index}: {line(thing)} is now {line(written_part(name))} in {counted(done.facts, 'fact')}"
         print_with_store(opened, index, done.to_json, lambda: click.echo(said), as_json)

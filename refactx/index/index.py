@@ -405,12 +405,12 @@ class Index:
     def link(self, label: str, id_: str | None) -> Link:
         """Return the link of a part and its id, with the address of its page: by the pattern `--link` of the ingest, or
         in a Wikibase by its IRI. Without them, it is the page on Wikidata, or the id itself if that is an address."""
-        if id_ is None or self._page_pattern is None:
+        if id_ is None or self.page_pattern is None:
             return Link(label, id_)
-        return Link(label, id_, page_of(id_, label, self._page_pattern) if self._page_pattern else "")
+        return Link(label, id_, page_of(id_, label, self.page_pattern) if self.page_pattern else "")
 
     @cached_property
-    def _page_pattern(self) -> str | None:
+    def page_pattern(self) -> str | None:
         """The pattern of pages (`refactx.fact.page_of`); None: an id says its page; "": ids have none."""
         if isinstance(pattern := self.entry.report.get("selection", {}).get("link"), str):
             return pattern

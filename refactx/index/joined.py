@@ -3,22 +3,24 @@
 Its tree is the signed sum of the segments of both, and of two segments in memory: one takes away what both have, so that
 each fact counts once; the other has the facts of things that the indexes call otherwise. A thing is known by its id: the
 second index's facts about it get the name that the first has for the id. What has the same name and another id in both is
-two things, and the second index's is called `Name (index)`. Things without ids are known by their names.
+two things, and the second index's is called `Name (index)`. Things without ids are known by their names. Literals stay.
 
-Hubs are those of either index. So the second index's inverse facts about a hub of the first are counted, not listed.
+Hubs are those of either index. So the second index's inverse facts about a hub of the first are counted, not listed, but
+those of a predicate that has claims of its own.
 """
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain, islice, tee
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
 from refactx.errors import IndexNotFoundError, InputError, TokenizerMismatchError
-from refactx.fact import Fact, LinkedFact, qualifiers_of, split_fact, verbalise
+from refactx.fact import DESCRIPTIONS, Fact, Link, LinkedFact, qualifiers_of, split_fact, verbalise
 from refactx.index.index import CACHE_BYTES, Index, changed_sequences, ready_inverses, token_sequences
 from refactx.index.names import LITERAL_KINDS, Named, ReadBlocks, pack_blocks, pack_id_blocks
 from refactx.index.source import Segment, Snapshot, StandbyWait, tree_of
@@ -40,6 +42,8 @@ MOST_CHANGED = 65_536
 """With more changed facts since the last look, all are looked up."""
 _NAMES_AT_ONCE = 40
 _ATTEMPTS = 5
+_LINKED = 65_536
+"""Ids of which it is kept which index names them, where their pages differ."""
 
 Value = TypeVar("Value")
 Tokens = tuple[int, ...]
@@ -112,6 +116,10 @@ class JoinedIndex(Index):
         found = self._joined.origins(fact)
         return [part.name for part in self.parts if part.name in found]
 
+    def link(self, label: str, id_: str | None) -> Link:
+        """Return the link of a part and its id, with the page that it has in the first index that names it."""
+        return self._joined.link(label, id_)
+
     def links(self, fact: Fact) -> LinkedFact:
         """Return the parts of a fact with their ids, and the indexes that have it."""
         return replace(super().links(fact), indexes=tuple(self.origins(fact.text)))
@@ -124,7 +132,7 @@ class JoinedIndex(Index):
 
     def references_of(self, facts: Sequence[str]) -> list[tuple[str, ...]]:
         """Return the references of facts, given as texts without terminators, in all parts."""
-        found = [part.references_of([self.text_in(part.name, one) for one in facts]) for part in self.parts]
+        found = [part.references_of([self._joined.own_text(part.name, one) for one in facts]) for part in self.parts]
         return [tuple(dict.fromkeys(chain(*urls))) for urls in zip(*found, strict=True)]
 
     def text_in(self, index: str, fact: str) -> str:
@@ -144,6 +152,9 @@ class JoinedSource:
         self.entry = _joined_entry(first.entry, second.entry, name)
         self._names = _JoinedNames(first, second)
         self._facts = _JoinedFacts(first, second, self._names, name)
+        self._is_of_first = lru_cache(_LINKED)(
+            lambda id_: bool(first.names_of([id_]) or first.names_of([id_], inverse=True))
+        )
 
     @property
     def database(self) -> "Database":
@@ -203,11 +214,18 @@ class JoinedSource:
         """Return the names of the indexes that have a fact, given as its text, of which one begins the other's."""
         return [*self.first.origins(fact), *self.second.origins(self._names.own_text(fact))]
 
+    def link(self, label: str, id_: str | None) -> Link:
+        """Return the link of a part and its id, as the index has it that names it, the first one if both do."""
+        is_same = self.first.page_pattern == self.second.page_pattern and not self.first.is_joined
+        return (self.first if is_same or id_ is None or self._is_of_first(id_) else self.second).link(label, id_)
+
     def text_in(self, index: str, fact: str) -> str:
-        """Return the text of a fact as one of the indexes has it."""
-        if index == self.second.name:
-            return self._names.own_text(fact)
-        return self.first.text_in(index, fact)
+        """Return the text of a fact as one of the indexes has it, or would have it: a name that it lacks stays."""
+        return self._names.text_there(fact) if index == self.second.name else self.first.text_in(index, fact)
+
+    def own_text(self, index: str, fact: str) -> str:
+        """Return the text of a fact as one of the indexes has it; empty if it cannot have it."""
+        return self._names.own_text(fact) if index == self.second.name else self.first.text_in(index, fact)
 
     def faults(self) -> Iterable[str]:
         """Check both."""
@@ -257,7 +275,8 @@ def _joined_entry(one: CatalogueEntry, other: CatalogueEntry, name: str) -> Cata
 class _JoinedNames:
     """The names of two indexes. Their tables are numbered 3n + 1 and 3n + 2; a table in memory is a multiple of three.
 
-    `renamed`: names of the second index, each with the one that its thing has here; `original`: the other way.
+    `renamed`: names of the second index, each with the one that its thing has here; `original`: the other way. Literals
+    are never renamed.
     """
 
     def __init__(self, first: Index, second: Index) -> None:
@@ -268,14 +287,16 @@ class _JoinedNames:
         self.tables: tuple[int, ...] = ()
         self.renamed: dict[str, str] = {}
         self.original: dict[str, str] = {}
+        self._own_literals, self._literals = set[str](), set[str]()
 
     def renew(self) -> None:
         """Compare the names of both, if a table was added."""
         seen = tuple(part.name_tables for part in self._parts)
         if seen == self._seen:
             return
-        own, self.renamed = self._compared()
+        own, self.renamed, self._own_literals = self._compared()
         self.original = {new: old for old, new in self.renamed.items()}
+        self._literals = {self.renamed.get(name, name) for name in self._own_literals}
         codec = RowCodec(level=1)
         numbers = sorted(
             {-one.number if one.object_kind == "inverse" else one.number: n for n, one in own.items()}.items()
@@ -286,33 +307,67 @@ class _JoinedNames:
         tables = [3 * table + place for place, part in enumerate(seen, 1) for table in part]
         self.tables = (self._number, *tables) if self._rows else tuple(tables)
 
-    def _compared(self) -> tuple[dict[str, Named], dict[str, str]]:
-        """Return names that neither index has so, and names of the second index by which its things are not called here."""
+    def _compared(self) -> tuple[dict[str, Named], dict[str, str], set[str]]:
+        """Return names that neither index has so, names of the second index by which its things are not called here, and its
+        predicates of literals."""
         first, second = self._parts
-        own, renamed, kept = dict[str, Named](), dict[str, str](), set[str]()
+        own, renamed, kept, literals = dict[str, Named](), dict[str, str](), set[str](), set(DESCRIPTIONS)
         for some in _batches(second.name_rows(), _NAMES_AT_ONCE):
             named = {name: one for key, block in some for name, one in second.unpack_names(key, block).items()}
             numbers = {name: -one.number if one.object_kind == "inverse" else one.number for name, one in named.items()}
             called, known = first.names_of_numbers(numbers.values()), first.ids_of(named)
             inverses = first.names_of({one.id for one in named.values() if one.object_kind == "inverse"}, inverse=True)
+            apart = dict[str, Named]()
             for name, one in named.items():
                 if name in kept:  # an older table has it too
                     continue
                 kept.add(name)
+                literals |= {name} if one.object_kind in LITERAL_KINDS else set()
                 same = known.get(name)
                 there = inverses.get(one.id) if one.object_kind == "inverse" else called.get(numbers[name])
                 if there is not None and there != name:
                     renamed[name] = there
                 elif there is None and same is not None and same.id != one.id:
-                    renamed[name] = new = f"{name} ({second.name})"
-                    own[new] = one
+                    apart[name] = one
                 elif same is not None and same.object_kind != one.object_kind:
                     own[name] = Named(one.id, _kind_of_both(same.object_kind, one.object_kind), one.number)
-        return own, renamed
+            new = {name: f"{name} ({second.name})" for name in apart}
+            taken = {**first.ids_of(new.values()), **second.ids_of(new.values())} if new else {}
+            for name, one in apart.items():
+                renamed[name] = called_so = f"{new[name]} ({one.id})" if new[name] in taken else new[name]
+                own[called_so] = one
+        return own, renamed, literals
+
+    def name_here(self, name: str) -> str:
+        """Return what a thing of the second index is called here."""
+        return self.renamed.get(name, name)
+
+    def own_name(self, name: str) -> str:
+        """Return what a thing is called in the second index; empty if its name is that of another thing there."""
+        return self.original.get(name, "" if name in self.renamed else name)
 
     def own_text(self, fact: str) -> str:
-        """Return the text of a fact as the second index has it."""
-        return _renamed(fact, self.original) if self.original else fact
+        """Return the text of a fact as the second index has it; empty if a name in it is that of another thing there."""
+        text = self._with_names(fact, self.own_name, self._literals)
+        return "" if "<>" in text else text
+
+    def text_there(self, fact: str) -> str:
+        """Return `own_text`, with a name that is another thing's as it is."""
+        return self._with_names(fact, lambda name: self.own_name(name) or name, self._literals)
+
+    def text_here(self, fact: str) -> str:
+        """Return the text of a fact of the second index with the names that its things have here."""
+        return self._with_names(fact, self.name_here, self._own_literals)
+
+    def _with_names(self, fact: str, new: Callable[[str], str], literals: Collection[str]) -> str:
+        """Return a fact with new names. `literals`: predicates, by their names in the fact, whose objects stay."""
+        parts = split_fact(fact) if self.renamed else None
+        if parts is None:
+            return fact
+        pairs = [
+            (new(name), value if name in literals else new(value)) for name, value in (parts[1:], *qualifiers_of(fact))
+        ]
+        return verbalise(new(parts[0]), *pairs[0], tuple(pairs[1:]))
 
     def read(self, table: int, keys: list[bytes], first: bytes) -> Mapping[bytes, bytes]:
         """Return the blocks in which the entries of keys would be (`ReadBlocks`)."""
@@ -341,15 +396,6 @@ def _kind_of_both(one: str | None, other: str | None) -> str | None:
     return "literal" if {one, other} <= set(LITERAL_KINDS) else "mixed"
 
 
-def _renamed(fact: str, names: Mapping[str, str]) -> str:
-    parts = split_fact(fact)
-    if parts is None:
-        return fact
-    subject, predicate, object_ = (names.get(part, part) for part in parts)
-    pairs = tuple((names.get(name, name), names.get(value, value)) for name, value in qualifiers_of(fact))
-    return verbalise(subject, predicate, object_, pairs)
-
-
 class _JoinedFacts:
     """What the sum of two indexes has too often, and what it has under another name.
 
@@ -359,7 +405,7 @@ class _JoinedFacts:
     def __init__(self, first: Index, second: Index, names: _JoinedNames, name: str) -> None:
         self._first, self._second, self._names, self._name = first, second, names, name
         self._seen: tuple[Snapshot, Snapshot] | None = None
-        self._renamed: dict[str, str] = {}
+        self._had_renamed = False
         self._removed: dict[Tokens, Hub | None] = {}
         self._added: set[Tokens] = set()
         self._shared = Counter[Hub]()
@@ -371,8 +417,9 @@ class _JoinedFacts:
             return self._segments
         changed = None if self._seen is None else self._changed(self._seen, (one, other))
         self._seen = None  # until all is looked up
-        if changed is None or self._names.renamed or self._renamed:
-            self._removed, self._added, self._shared, self._renamed = {}, set(), Counter(), dict(self._names.renamed)
+        if changed is None or self._names.renamed or self._had_renamed:
+            self._removed, self._added, self._shared = {}, set(), Counter()
+            self._had_renamed = bool(self._names.renamed)
             facts = token_sequences(other.signed_trees)
         else:
             for fact in changed:
@@ -408,13 +455,14 @@ class _JoinedFacts:
         }
         wanted = [renamed.get(fact, fact) for fact in facts]
         there = set(_those_in(one, wanted))
-        second = set(_those_in(other, list(renamed.values()))) if renamed else set()
-        parts = [split_fact(self._first_text(text)) or ("", "", "") for text in texts]
-        hubs = self._first.hubs({name for subject, _, object_ in parts for name in (subject, object_)})
-        inverses = self._first.inverses_of({predicate for _, predicate, _ in parts}) if hubs else {}
+        kept = [new for new in renamed.values() if self._new_ids(self._first.tokenizer.decode(new)) is None]
+        second = set(_those_in(other, kept)) if kept else set()
+        parts = [split_fact(self._names.text_here(text)) or ("", "", "") for text in texts]
+        hubs = self._hubs_of_each({name for subject, _, object_ in parts for name in (subject, object_)})
+        inverses = self._inverses_of({predicate for _, predicate, _ in parts}) if hubs else {}
         for at, fact in enumerate(facts):
             subject, predicate, object_ = parts[at] if parts else ("", "", "")
-            is_counted = predicate in hubs.get(subject, {})
+            is_counted = predicate in hubs.get(subject, {}) and predicate not in inverses  # those of claims are listed
             if is_counted or wanted[at] in there or fact in renamed:
                 of_hub = next((i for i in inverses.get(predicate, ()) if i in hubs.get(object_, {})), None)
                 hub = (object_, of_hub) if of_hub is not None and wanted[at] in there else None
@@ -430,35 +478,42 @@ class _JoinedFacts:
 
     @property
     def _needs_texts(self) -> bool:
-        return bool(self._renamed) or self._first.has_hubs
+        return bool(self._names.renamed) or self._first.has_hubs or self._second.has_hubs
 
-    def _first_text(self, text: str) -> str:
-        return _renamed(text, self._renamed) if self._renamed else text
+    def _inverses_of(self, predicates: Collection[str]) -> dict[str, set[str]]:
+        """Return the predicates of the inverse facts of claims in either index."""
+        here, own = self._names.name_here, {self._names.own_name(one) for one in predicates}
+        found = {name: set(some) for name, some in self._first.inverses_of(predicates).items()}
+        for name, some in self._second.inverses_of(own).items():
+            found.setdefault(here(name), set()).update(map(here, some))
+        return found
 
     def _new_ids(self, text: str) -> Tokens | None:
         """Return the token ids of a fact with the names that it has here; None if these are its own."""
-        if not self._renamed or (new := self._first_text(text)) == text:
+        if (new := self._names.text_here(text)) == text:
             return None
         return tuple(self._first.tokenizer.encode_after(self._first.trigger, new))
 
-    def hubs(self, objects: Sequence[str]) -> dict[str, dict[str, int]]:
+    def hubs(self, objects: Iterable[str]) -> dict[str, dict[str, int]]:
         """Return the subjects of hubs: those of both, less those of facts that both have."""
-        first, original = self._first.hubs(objects), self._names.original
-        second = self._second.hubs([original.get(one, one) for one in objects])
-        found: dict[str, dict[str, int]] = {}
-        for one in objects:
-            old = original.get(one, one)
-            inverses = dict.fromkeys([*first.get(one, {}), *(self._renamed.get(i, i) for i in second.get(old, {}))])
-            for inverse in inverses:
-                of_first, of_second = (
-                    first.get(one, {}).get(inverse),
-                    second.get(old, {}).get(original.get(inverse, inverse)),
-                )
-                if of_first is None:
-                    of_first = self._first.count(f"<{one}> <{inverse}> <")
-                if of_second is None:
-                    of_second = self._second.count(f"<{old}> <{original.get(inverse, inverse)}> <")
-                found.setdefault(one, {})[inverse] = of_first + of_second - self._shared[one, inverse]
+        own, found = self._names.own_name, dict[str, dict[str, int]]()
+        for one, inverses in self._hubs_of_each(objects).items():
+            for inverse, (of_first, of_second) in inverses.items():
+                first = self._first.count(f"<{one}> <{inverse}> <") if of_first is None else of_first
+                second = self._second.count(f"<{own(one)}> <{own(inverse)}> <") if of_second is None else of_second
+                found.setdefault(one, {})[inverse] = first + second - self._shared[one, inverse]
+        return found
+
+    def _hubs_of_each(self, objects: Iterable[str]) -> dict[str, dict[str, list[int | None]]]:
+        """Return the subjects of hubs in the first and in the second index, None where one lists them, by object and inverse
+        predicate."""
+        wanted, here, found = set(objects), self._names.name_here, dict[str, dict[str, list[int | None]]]()
+        second = self._second.hubs({self._names.own_name(one) for one in wanted})
+        in_second = {here(one): {here(i): count for i, count in some.items()} for one, some in second.items()}
+        for place, hubs in enumerate((self._first.hubs(wanted), in_second)):
+            for one, some in hubs.items():
+                for inverse, count in some.items():
+                    found.setdefault(one, {}).setdefault(inverse, [None, None])[place] = count
         return found
 
 

@@ -41,6 +41,11 @@ WHERE h.index_id = %s AND hashtextextended(h.object, 0) = hashtextextended(c.obj
     AND h.predicate = c.predicate
 """
 
+_RENAME = """
+UPDATE refactx.hubs AS h SET object = r.name FROM unnest(%s::text[], %s::text[]) AS r (before, name)
+WHERE h.index_id = %s AND hashtextextended(h.object, 0) = hashtextextended(r.before, 0) AND h.object = r.before
+"""
+
 
 def catalogue_version(connection: psycopg.Connection[Any]) -> int | None:
     """Return the version of the catalogue in a database; None if it has no catalogue."""
@@ -234,11 +239,16 @@ def add_hubs(connection: Connection, index: int, hubs: Iterable[Hub]) -> None:
             copy.write_row((index, hub.object, hub.predicate, hub.inverse, hub.subjects))
 
 
-def change_hubs(connection: Connection, index: int, more: Mapping[tuple[str, str], int]) -> None:
-    """Add to the subjects of hubs, in the caller's transaction; a hub without any is none any more.
+def change_hubs(
+    connection: Connection, index: int, more: Mapping[tuple[str, str], int], renamed: Mapping[str, str] | None = None
+) -> None:
+    """Rename hubs and add to their subjects, in the caller's transaction; a hub without any is none any more.
 
-    `more`: by object and predicate, how many facts an append has added, or, negative, how many were forgotten.
+    `more`: by object (its new name) and predicate, how many facts an append has added, or, negative, how many were forgotten;
+    `renamed`: new names of objects.
     """
+    if renamed:
+        connection.execute(_RENAME.encode(), [list(renamed), list(renamed.values()), index])
     columns = [[object_ for object_, _ in more], [predicate for _, predicate in more], list(more.values())]
     connection.execute(_CHANGE.encode(), [*columns, index])
     connection.execute("DELETE FROM refactx.hubs WHERE index_id = %s AND subjects = 0", [index])

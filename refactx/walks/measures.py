@@ -166,12 +166,15 @@ def difference(one: Sequence[str], other: Sequence[str], kind: ValueKind, place:
             found = ", ".join(f"<{value}>" for value in some[:3]) if some else "none"
             raise QueryError(f"a difference is one of two values, but one side of {place} has {found}: narrow it")
     order = order_of([one[0], other[0]], kind, place)
+    none = QueryError(f"the values of {place} are <{one[0]}> and <{other[0]}>, which have no difference")
     if order == "time":
-        return time_between(other[0], one[0]) or ""
+        if (between := time_between(other[0], one[0])) is None:
+            raise none
+        return between
     unit = common_unit([one[0], other[0]], place)
     first, second = amount_in(one[0], unit), amount_in(other[0], unit)
     if first is None or second is None:
-        raise QueryError(f"the values of {place} are <{one[0]}> and <{other[0]}>, which have no difference")
+        raise none
     return written_number(first - second, unit)
 
 

@@ -43,7 +43,7 @@ def comparison(variable: str, operator: Operator, value: str, kind: ValueKind) -
     options = []
     if (kind == "quantity" or is_open) and (number := parse_quantity(value)) is not None:
         options.append(f"{variable} {sign} {_number(number)}")
-    if (kind == "time" or is_open) and (period := parse_time(value)) is not None:
+    if (kind == "time" or is_open) and (period := parse_time(value)) is not None and len(period.end) == 3:
         exact = operator == "is" and period.first[0] > 0
         options.append(
             f"{variable} = {_written(value)}" if exact else in_time(variable, sign, period.first, period.end)
@@ -140,7 +140,10 @@ def _number(number: Decimal) -> str:
 
 def in_time(variable: str, sign: str, first: Day, end: Day) -> str:
     """Return the expression that a variable is before, after or in a span of time (`<`, `>`, `=`), or not before it or not
-    after it (`>=`, `<=`). The span ends before `end`."""
+    after it (`>=`, `<=`). The span ends before `end`. Raises QueryError for a time of day.
+    """
+    if len(first) > 3 or len(end) > 3:
+        raise QueryError("a time of day has no SPARQL: give a day")
     # The end of a period may be a day after the last of a month, or day or month 0.
     year, month, day = end[0] + (end[1] > 12), end[1] % 12 if end[1] > 12 else max(end[1], 1), max(end[2], 1)
     after = _next((year, month, day - 1)) if day > _last(year, month) else (year, month, day)

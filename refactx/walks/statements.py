@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from refactx.fact import QUALIFIER_NAMES, UNKNOWN_END
+from refactx.fact import QUALIFIER_NAMES
 from refactx.walks.language import DURATION, FactSet, QueryError, Statement, StatementFilter, ValueKind
 from refactx.walks.values import Comparison, Day, parse_time, time_between
 
@@ -39,10 +39,13 @@ class Span:
 
 
 def span_of(first: str, last: str) -> Span:
-    """Return the span from the beginning of one time to the end of another. Raise QueryError if one is no time."""
+    """Return the span from the beginning of one time to the end of another. Raise QueryError if one is no time, or if the
+    second is before the first."""
     begin, end = parse_time(first), parse_time(last)
     if begin is None or end is None:
         raise QueryError(f"<{last if begin else first}> is no time: write a year, month or day, as in `at <1990-05>`")
+    if end.end <= begin.first:
+        raise QueryError(f"<{last}> is before <{first}>: write the earlier time first")
     return Span(begin.first, end.end)
 
 
@@ -71,8 +74,8 @@ class TimeNames:
         return self.starts | self.ends | self.points
 
     def has_ended(self, statement: Statement) -> bool:
-        """Return whether a statement has an unknown end."""
-        return UNKNOWN_END in statement.values(self.ends)
+        """Return whether a statement has an end that is unknown, or no time that is read, such as `1950s`."""
+        return any(parse_time(value) is None for value in statement.values(self.ends))
 
     def span(self, statement: Statement) -> Span | None:
         """Return when a statement certainly holds; None if it does not say so."""
@@ -84,6 +87,8 @@ class TimeNames:
             return None
         if starts or ends or not points:
             first = min((one.first for one in starts), default=EARLIEST)
+            if ends and not starts and statement.values(self.starts):  # it began at a time that is not read
+                first = min(one.first for one in ends)
             if not ends and self.has_ended(statement):
                 return Span(first, max((one.end for one in starts), default=EARLIEST))
             return Span(first, max((one.end for one in ends), default=LATEST))
@@ -108,8 +113,13 @@ class TimeNames:
         """Return the values of a qualifier, or how long a statement holds; none if it does not say so."""
         if qualifier != DURATION:
             return statement.values([qualifier])
-        starts, ends = (sorted(filter(parse_time, statement.values(names))) for names in (self.starts, self.ends))
-        lasting = time_between(starts[0], ends[-1]) if starts and ends else None
+        starts, ends = (
+            sorted(
+                (period.first, value) for value in statement.values(names) if (period := parse_time(value)) is not None
+            )
+            for names in (self.starts, self.ends)
+        )
+        lasting = time_between(starts[0][1], ends[-1][1]) if starts and ends else None
         return [] if lasting is None else [lasting]
 
 

@@ -3,7 +3,7 @@
 **Times.** A value such as `1956` or `1956-10` is a period, and a literal counts by its first moment: it is *under* a
 value if that is before the period, *equals* it within the period, and is *over* it afterwards. So exactly one of the
 three holds: `1956-10-20` equals `1956`, and `1956` is under `1956-10-20`. (A truthy dump writes a year as its 1
-January, so a literal does not say how precise it is.)
+January, so a literal does not say how precise it is.) A time of day counts as it is written, in whatever zone.
 
 **Quantities** compare as decimal numbers of any size; amounts with units, if their units convert (`refactx.walks.units`),
 and with a number without a unit by their numbers. **Coordinates** are equal or not, and **text**
@@ -23,14 +23,16 @@ from refactx.linking.names import bare_name
 from refactx.walks.language import BOUNDS, Operator, QueryError, ValueKind
 from refactx.walks.units import converted
 
-Day = tuple[int, int, int]
-"""Year, month and day. 1 BCE is the year 0, 200 BCE is -199. Days compare as the tuples do."""
+Day = tuple[int, ...]
+"""Year, month and day, and the microseconds after midnight if there are some. 1 BCE is the year 0, 200 BCE is -199. Days
+compare as the tuples do."""
 
 Ordered = Literal["time", "quantity"]
 """The kinds of literals that have an order."""
 
-_TIME = re.compile(r"(\d+)(?:-(\d\d)(?:-(\d\d))?)?( BCE?)?", re.ASCII)
-_QUANTITY = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][-+]?\d{1,9})?", re.ASCII)
+_CLOCK = r"[T ](?:([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d+))?)?)(?:Z|[+-]\d\d:?\d\d)?"
+_TIME = re.compile(rf"(\d+)(?:-(\d\d)(?:-(\d\d)(?:{_CLOCK})?)?)?( BCE?)?", re.ASCII)
+_QUANTITY = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:,\d{3})+)(?:\.\d+)?(?:[eE][-+]?\d{1,4})?", re.ASCII)
 _COORDINATES = re.compile(r"(\d+(?:\.\d+)?)°([NS]), (\d+(?:\.\d+)?)°([EW])(?: \((.+)\))?", re.ASCII)
 _LONGEST_NUMBER = 1000  # Python refuses to read whole numbers of more than 4,300 digits, and a part has at most 1,000
 INITIAL = re.compile(r"(?<=\b\w)(?![\w.'’])")
@@ -53,7 +55,7 @@ _PLURALS: dict[ValueKind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A day, a month or a year: its first day, and a bound that is after its last day and before the next one."""
+    """A moment, a day, a month or a year: where it begins, and a bound that is after its end and before the next one."""
 
     first: Day
     end: Day
@@ -75,6 +77,8 @@ def parse_time(text: str) -> Period | None:
     Period(first=(1956, 10, 1), end=(1956, 11, 0))
     >>> parse_time("200 BCE").first, parse_time("44-03-15 BCE").first, parse_time("1956-13")
     ((-199, 1, 1), (-43, 3, 15), None)
+    >>> parse_time("2024-03-01T10:30:00Z"), parse_time("2024-03-01 00:00").first
+    (Period(first=(2024, 3, 1, 37800000000), end=(2024, 3, 1, 37801000000)), (2024, 3, 1))
     """
     match = _TIME.fullmatch(text)
     if match is None or len(text) > _LONGEST_NUMBER:
@@ -82,7 +86,12 @@ def parse_time(text: str) -> Period | None:
     year, month, day = int(match[1]), int(match[2] or 0), int(match[3] or 0)
     if (match[2] and not 1 <= month <= 12) or (match[3] and not 1 <= day <= 31):
         return None
-    year = 1 - year if match[4] else year
+    year = 1 - year if match[8] else year
+    if match[4]:
+        hours, minutes, seconds, fraction = (match[place] or "" for place in (4, 5, 6, 7))
+        clock = (3600 * int(hours) + 60 * int(minutes) + int(seconds or 0)) * 10**6 + int(fraction.ljust(6, "0")[:6])
+        size = 1 if fraction else 10**6 if seconds else 60 * 10**6
+        return Period((year, month, day, clock) if clock else (year, month, day), (year, month, day, clock + size))
     end = (year, month, day + 1) if day else (year, month + 1, 0) if month else (year + 1, 0, 0)
     return Period((year, month or 1, day or 1), end)
 
@@ -102,7 +111,7 @@ def time_between(first: str, last: str) -> str | None:
         (years, "year"),
         (12 * years + months, "month"),
         (day_number(end.first) - day_number(begin.first), "day"),
-    ][min(first.count("-"), last.count("-"))]
+    ][min(re.split("[T ]", text)[0].count("-") for text in (first, last))]
     return f"{size} {unit}{'' if abs(size) == 1 else 's'}"
 
 
@@ -112,7 +121,7 @@ def day_number(day: Day) -> int:
     >>> day_number((1970, 1, 1)) - day_number((1969, 12, 31)), day_number((1, 3, 1)) - day_number((0, 2, 28))
     (1, 367)
     """
-    year, month, number = day
+    year, month, number = day[:3]
     year, month = (year - 1, month + 9) if month < 3 else (year, month - 3)
     return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 + number
 
@@ -171,7 +180,7 @@ def written_number(number: Decimal, unit: str = "") -> str:
     >>> written_number(Decimal(10) / 3), written_number(Decimal("7.50"), "metre"), written_number(Decimal("3E+2"))
     ('3.333333', '7.5 metre', '300')
     """
-    text = f"{number:.6f}".rstrip("0").rstrip(".")
+    text = f"{number:z.6f}".rstrip("0").rstrip(".")
     return f"{text} {unit}" if unit else text
 
 

@@ -1,15 +1,21 @@
 """Single facts that are remembered, corrected, forgotten, and things that get another name."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner, Result
 from support.ingest.graph_twin import Line, written
 from support.ingest.quiet import QUIET
 from support.ingest.tiny import ingest_tiny
 from support.shared_index import opened
 
+from refactx.cli.index import index as index_commands
+from refactx.cli.ingest import forget
 from refactx.errors import InputError
 from refactx.index.index import Index
 from refactx.index.open import open_index
@@ -169,3 +175,47 @@ def test_a_new_name_goes_through_all_facts_and_keeps_its_id(kb: str, tmp_path: P
         with pytest.raises(InputError, match="has no thing with the name or id 'Oslo'"):
             rename("Oslo", "Bergen", database, **given)
     check(kb, "kb")
+
+
+def test_a_hub_keeps_its_count_under_its_new_name(kb: str, tmp_path: Path) -> None:
+    with writing(kb, tmp_path) as (writer, index), opened(kb) as database:
+        rename("city", "town", database, index="kb", work=tmp_path / "work", resources=QUIET)
+        index.refresh()
+        assert index.hubs(["city", "town"]) == {"town": {"has instance": 3}}
+        writer.remember("<Trondheim> <instance of> <town> .", new=["Trondheim"])
+        assert index.hubs(["town"]) == {"town": {"has instance": 4}}
+
+
+def test_an_amount_is_remembered_in_a_unit_of_the_index(db_url: str, tmp_path: Path) -> None:
+    labels = {"Q1": "square kilometre", "Q2": "Oslo", "P1": "area"}
+    values: list[dict[str, Any]] = [
+        {"type": "property" if id_ == "P1" else "item", "id": id_, "labels": {"en": {"language": "en", "value": name}}}
+        for id_, name in labels.items()
+    ]
+    amount = {"amount": "+454", "unit": "http://www.wikidata.org/entity/Q1"}
+    snak = {"snaktype": "value", "property": "P1", "datavalue": {"type": "quantity", "value": amount}}
+    values[1]["claims"] = {"P1": [{"id": "Q2$1", "type": "statement", "rank": "normal", "mainsnak": snak}]}
+    (tmp_path / "kb.json").write_text("".join(f"{json.dumps(one)}\n" for one in values))
+    ingest_tiny(db_url, tmp_path / "kb.json", "kb")
+    with writing(db_url, tmp_path) as (writer, index):
+        writer.correct("<Oslo> <area> <454 square kilometre> .", "<Oslo> <area> <480.5 square kilometre> .")
+        assert facts(index) == {"<Oslo> <area> <480.5 square kilometre> ."}
+        for value in ("480 furlongs", "large"):
+            with pytest.raises(InputError, match=r"are quantity, .* is none: give a number"):
+                writer.remember(f"<Oslo> <area> <{value}> .", also=True)
+
+
+def test_a_command_changes_one_of_several_indexes(kb: str, tmp_path: Path) -> None:
+    def run(command: click.Command, *arguments: str) -> Result:
+        return CliRunner().invoke(command, [*arguments, "--db", kb])
+
+    given = ("--fact", "<my notes> <begun> <2026-11-29>", "--index", "kb,mine")
+    assert "give --writable with the one of these" in str(run(forget, *given).exception)
+    gone = run(forget, *given, "--writable", "mine")
+    assert gone.output == "- <my notes> <begun> <2026-11-29> .\n"
+    with open_index("mine", kb) as index:
+        assert not len(index)
+    assert "--writable was given without --fact" in str(
+        run(forget, "--subject", "Oslo", "--writable", "mine").exception
+    )
+    assert "show them one by one" in str(run(index_commands, "show", "kb,mine").exception)

@@ -7,7 +7,9 @@ from support.query.twin import SetFacts
 
 from refactx.walks.answered import answer_query
 from refactx.walks.evaluate import Result, WalkLimits, evaluate_walk
-from refactx.walks.language import QueryError, read_line
+from refactx.walks.language import DURATION, QueryError, Statement, read_line
+from refactx.walks.measures import difference
+from refactx.walks.statements import TimeNames, span_of
 
 
 def test_random_walks_have_the_answers_of_their_sparql() -> None:
@@ -119,6 +121,7 @@ def test_a_table_has_a_row_for_each_statement_with_its_proof() -> None:
     ("line", "complaint"),
     [
         ("list <Springfield> <mayor> at <Ann>", "<Ann> is no time"),
+        ("list <Springfield> <mayor> between <1995> and <1990>", "<1990> is before <1995>"),
         ("list <Springfield> <mayor> its <strt time>", "has the qualifier <strt time>: did you mean <start time>"),
         ("list <Springfield> <mayor> with <of> <A>", "no statement with <mayor> has the qualifier <of>"),
         ("sum <Springfield> <mayor> by its <start time>", "are times, which have no sum"),
@@ -177,3 +180,31 @@ def test_a_line_that_a_model_may_write_is_answered_or_refused(seed: int) -> None
         evaluate_walk(read_line(line), FACTS)
     except QueryError as error:
         assert "cannot be" in str(error) or "has the predicate" in str(error) or "no order" in str(error), line
+
+
+@pytest.mark.parametrize(
+    ("begun", "ended", "years"),
+    [
+        (["1940"], ["1950s"], [1940]),  # the end is known, but not when
+        (["1990s"], ["2005"], [2005]),
+        (["1940"], ["1950s", "1951"], [*range(1940, 1952)]),
+        (["20th century"], [], []),
+        ([], ["1942"], [*range(1935, 1943)]),
+    ],
+)
+def test_a_bound_that_is_no_period_is_unknown(begun: list[str], ended: list[str], years: list[int]) -> None:
+    names = TimeNames(starts=frozenset([START]), ends=frozenset([END]))
+    stated = Statement("x", (*((START, one) for one in begun), *((END, one) for one in ended)))
+    assert [year for year in range(1935, 2010) if span_of(str(year), str(year)).has(names.span(stated))] == years
+    assert bool(names.current([stated])) == (not ended)
+
+
+def test_a_duration_is_from_the_first_start_to_the_last_end() -> None:
+    names = TimeNames(starts=frozenset([START]), ends=frozenset([END]))
+    stated = Statement("x", ((START, "1001"), (START, "999"), (END, "1100"), (END, "44 BCE")))
+    assert names.values(stated, DURATION) == ["101 years"]
+
+
+def test_times_that_are_no_periods_have_no_difference() -> None:
+    with pytest.raises(QueryError, match="which have no difference"):
+        difference(["20th century"], ["1990"], "time", "<born>")

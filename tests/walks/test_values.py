@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from refactx.linking.names import bare_name
 from refactx.walks.language import BOUNDS, OPERATORS, QueryError, ValueKind
-from refactx.walks.values import Comparison, Coordinates, order_of, parse_coordinates, parse_quantity, sort_key
+from refactx.walks.values import (
+    Comparison,
+    Coordinates,
+    order_of,
+    parse_coordinates,
+    parse_quantity,
+    parse_time,
+    sort_key,
+    time_between,
+    written_number,
+)
 
 YEARS = st.integers(1, 3000) | st.integers(1, 10**11)
 MONTHS, DAYS = st.integers(1, 12), st.integers(1, 31)
@@ -22,7 +32,8 @@ NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value
 def times(draw: st.DrawFn) -> str:
     """A time as facts write it, with any precision."""
     parts = [str(draw(YEARS)), *(f"{draw(some):02}" for some in (MONTHS, DAYS)[: draw(st.integers(0, 2))])]
-    return "-".join(parts) + draw(st.sampled_from(["", " BCE"]))
+    clock = draw(st.sampled_from(["", "T10:30:00Z", " 23:59", "T00:00:00.25+01:00"])) if len(parts) == 3 else ""
+    return "-".join(parts) + clock + draw(st.sampled_from(["", " BCE"]))
 
 
 def compared(literal: str, value: str, kind: ValueKind = "time") -> list[bool | None]:
@@ -179,3 +190,18 @@ def test_any_texts_can_be_compared_or_are_refused(operator: Any, literal: str, v
         Comparison(operator, value, "literal", "<p>").matches(literal)
     except QueryError:
         assert operator in BOUNDS
+
+
+def test_times_of_day_compare_and_sort_within_their_day() -> None:
+    moments = ["2024-03-01", "2024-03-01 09:15", "2024-03-01T10:30:00Z", "2024-03-01T10:30:00.25+01:00", "2024-03-02"]
+    for one, other in pairwise(moments):
+        assert compared(one, other)[0] is True
+    assert [Comparison("equals", "2024-03-01", "time", "<x>").matches(one) for one in moments] == [True] * 4 + [False]
+    assert Comparison("equals", "2024-03-01T00:00:00Z", "time", "<x>").matches("2024-03-01")
+    assert parse_time("2024-03-01T25:00") is None
+    assert time_between("2024-03-01T10:30:00-05:00", "2024-03-03 08:00") == "2 days"
+
+
+def test_numbers_beyond_all_reason_are_text() -> None:
+    assert parse_quantity("1e9999") is not None and parse_quantity("1e1000000") is None
+    assert written_number(Decimal("-0.0000001")) == "0"
