@@ -110,7 +110,7 @@ def find_index(database: Database, name: str) -> CatalogueEntry:
     known = f"there are: {', '.join(ready)}" if ready else "there is none yet"
     raise IndexNotFoundError(
         f"there is no index {name!r} in this database ({known}){like} build it with "
-        f"`refactx ingest --index {shlex.quote(name)}`, or give another database with --db or REFACTX_DB"
+        f"`refactx ingest SOURCE --index {shlex.quote(name)}`, or give another database with --db or REFACTX_DB"
     )
 
 

@@ -307,6 +307,7 @@ def test_unknown_names_are_reported_in_one_sentence(tmp_path: Path) -> None:
         "": "is empty",
         str(tmp_path / "none"): "no folder or file",
         "./none": "no folder or file",
+        "http://localhost:9/v1": "is an address: give a server's as --model-url",
         "none.gguf": "no folder or file",
         "not an id!": "neither a folder or file on this machine nor a Hugging Face id",
         "refactx-tests/no-such-model": "there is no folder refactx-tests/no-such-model on this machine",

@@ -11,10 +11,12 @@ import pytest
 from support.ingest.knowledge_runs import CLAIM, SAMPLE, build, build_knowledge_base, facts_of, nt
 from support.ingest.quiet import QUIET
 
+from refactx.build import sources_of
 from refactx.errors import InputError
 from refactx.fact import clean_part
 from refactx.ingest import Resources, sources
 from refactx.ingest.parsers import formats as ready_made
+from refactx.ingest.source_options import TableOptions
 
 
 def test_malformed_lines_are_counted_and_the_first_ones_reported(tmp_path: Path) -> None:
@@ -80,6 +82,16 @@ def test_sources_of_several_kinds_add_up(tmp_path: Path) -> None:
     built = build_knowledge_base([tmp_path / "a.nt", tmp_path / "b.txt.gz"], tmp_path / "kb", resources=QUIET)
     assert facts_of(built) == {("Ann", "likes", "Bob"), ("Bob", "likes", "Ann")}
     assert built.report.dropped == {"duplicate": 1}
+
+
+def test_demo_is_the_sample_unless_there_is_a_file_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (sample,) = sources_of(["demo"], TableOptions())
+    assert isinstance(sample, Path) and sample.name == "wikidata-sample.nt.gz" and sample.is_file()
+    (tmp_path / "demo").write_text("<Ann> <likes> <Bob> .\n")
+    assert sources_of(["demo"], TableOptions()) == (Path("demo"),)
 
 
 def test_many_blocks_and_gzip_members_read_as_one_file(tmp_path: Path) -> None:
