@@ -112,16 +112,16 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "index share": 4020,  # qualifiers with their ids; two indexes as one, their names and pages; references of statements
     "linking": 690,  # a part of a name; names in the other number; notes name other entities of a name; ids; what texts name
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
-    "engines": 6525,  # private members of Transformers in one module, which names what is missing
-    "walks": 4910,  # times of day; subjects drawn by chance; statements in hops, groups, tables, as text, answer and SPARQL
-    "selection": 4810,  # groups, sums and tables of questions; sets with a bound; statements; what the linker finds
+    "engines": 6545,  # the names of a cache; private members of Transformers in one module, which names what is missing
+    "walks": 4945,  # values by a path; bounds that admit their value; times of day; statements in hops, groups and tables
+    "selection": 4830,  # numbers of parts; groups, sums and tables of questions; sets with a bound; statements
     "ask": 7265,  # lessons in pairs, for encoder-decoder models; facts of a text, and units there; its claims; statements
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
-    "sparql": 15700,  # lessons in queries; learned patterns; varied examples; RAG with placeholders; columns as walks
+    "sparql": 15715,  # values by a path; lessons in queries; learned patterns; varied examples; columns as walks
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
-    "eval": 5810,  # thresholds of a run; unknown ids; other harnesses; runs compared; judgements; speed; samples; kinds
+    "eval": 5820,  # runs without a channel say so; thresholds of a run; unknown ids; other harnesses; runs compared; speed
     "documents server mcp": 8960,  # tools for templates without; claims; qualifiers; classes of replies; references of facts
-    "cli models build": 7890,  # lessons in queries, splits; compare; extract; check; remember; languages; references
+    "cli models build": 7900,  # the sample by a name; lessons in queries; compare; extract; check; remember; languages
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

@@ -41,7 +41,7 @@ from refactx.eval.answers import AnswerScore as Metrics
 from refactx.eval.judge import PROMPT as JUDGE_PROMPT
 from refactx.eval.names import CheckedNames, check_line, find_holders, gold_names, possible_aliases, with_aliases
 from refactx.eval.questions import Question, read_questions, with_names
-from refactx.eval.report import Figure, Layout, ReportCase, ReportRow, ReportTable, lead_of, ranged, signed
+from refactx.eval.report import Figure, Layout, ReportCase, ReportRow, ReportTable, is_chosen, lead_of, ranged, signed
 from refactx.eval.run import Answers, IndexTask, Record, Scored, ScoredQuestion, default_folder, fingerprint, look_up
 from refactx.eval.statistics import Estimate, confidence_of, mean, ratio, ratio_of_pairs, separation, share
 from refactx.lazy import require
@@ -392,12 +392,6 @@ class AnswerTask(IndexTask):
             },
             plots=_plots,
         )
-
-
-def is_chosen(report: Mapping[str, Any]) -> bool:
-    """Return whether the facts of a run were chosen by the question, or were not to be: a chosen one has a confidence."""
-    run = report["runs"].get("grounded")
-    return run is None or not report["settings"].get("channel") or bool(run.get("confidence", True))
 
 
 def _as_names(value: Any) -> tuple[str, ...]:

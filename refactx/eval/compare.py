@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from refactx.errors import InputError
-from refactx.eval.answer_task import FIGURES, LABELS, is_chosen
+from refactx.eval.answer_task import FIGURES, LABELS
 from refactx.eval.pack_task import FIGURES as PACK_FIGURES
 from refactx.eval.policy_task import FIGURES as POLICY_FIGURES
-from refactx.eval.report import Figure, plain, shown
+from refactx.eval.report import Figure, is_chosen, plain, shown
 from refactx.eval.run import read_document, short_name
 from refactx.fact import line
 

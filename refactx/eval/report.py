@@ -137,6 +137,12 @@ class Layout:
         )
 
 
+def is_chosen(report: Mapping[str, Any]) -> bool:
+    """Return whether the facts of a run were chosen by the question, or were not to be: a chosen one has a confidence."""
+    run = report["runs"].get("grounded")
+    return run is None or not report["settings"].get("channel") or bool(run.get("confidence", True))
+
+
 def lead_of(report: Mapping[str, Any], *more: str) -> str:
     """Return the first paragraph of a report: how many questions there are, and which. `more`: further sentences."""
     settings = report["settings"]

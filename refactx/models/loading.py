@@ -263,7 +263,9 @@ def _local(name: str) -> Path | None:
     if path.exists():
         return path
     if name.startswith(("http://", "https://")):
-        raise ModelError(f"{name} is an address: give a server's as --model-url, and as --model what it calls its model")
+        raise ModelError(
+            f"{name} is an address: give a server's as --model-url, and as --model what it calls its model"
+        )
     if path.is_absolute() or name[0] in ".~" or name.count("/") > 1 or path.suffix in (".gguf", ".json"):
         raise ModelError(f"there is no folder or file {name}: give one that exists, or a Hugging Face id")
     return None

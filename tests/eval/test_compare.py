@@ -15,8 +15,8 @@ from support.eval_runs import SETTINGS, judged, write_answers
 
 from refactx.cli.main import cli
 from refactx.errors import InputError
-from refactx.eval.answer_task import is_chosen
 from refactx.eval.compare import comma_separated, compare_runs, latex, markdown, plot
+from refactx.eval.report import is_chosen
 
 
 def report(folder: Path, task: str = "answers", more: dict[str, Any] | None = None, **runs: dict[str, Any]) -> Path:

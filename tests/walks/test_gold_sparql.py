@@ -56,6 +56,10 @@ WALKS = [
         "least 5 <United States> <country of> which <instance of> <city> by <population>",
     ),
     (
+        "SELECT DISTINCT ?u WHERE { ?u wdt:P31 wd:Q515 ; wdt:P1082 ?p FILTER(?p >= 700000) }",
+        "list <city> <has instance> which <population> from <700000>",
+    ),
+    (
         "SELECT ?uri WHERE { ?uri wdt:P31 wd:Q515 ; wdt:P17 ?of . ?of wdt:P36/wdt:P1082 ?n } ORDER BY DESC(?n) LIMIT 2",
         "most 2 <city> <has instance> by <country>/<capital>/<population>",
     ),
@@ -154,7 +158,6 @@ NO_WALKS = [
     "SELECT ?u { ?u wdt:P22 wd:Q12 }",
     "SELECT ?u { ?u ^wdt:P40|wdt:P22 wd:Q11 }",
     "SELECT ?u { wd:Q11 wdt:P40|wdt:P26|^wdt:P25 ?u }",
-    "SELECT DISTINCT ?u WHERE { ?u wdt:P31 wd:Q515 ; wdt:P1082 ?p FILTER(?p >= 5) }",
     "SELECT DISTINCT ?u WHERE { ?u wdt:P31 wd:Q515 ; wdt:P1082 ?p FILTER(?p > 5 || ?p < 3) }",
     "SELECT DISTINCT ?u WHERE { ?u wdt:P31 wd:Q515 ; wdt:P1449 ?n FILTER(REGEX(?n, 'a.b')) }",
     "SELECT DISTINCT ?u WHERE { ?u wdt:P31 wd:Q515 ; wdt:P17 ?c FILTER ( ?c != wd:Q30 ) }",

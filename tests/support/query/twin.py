@@ -183,7 +183,9 @@ def _admits(graph: Graph, member: str, which: WalkFilter) -> bool:
     """Whether a filter admits a member: by what its hops lead to, or by how many that are."""
     found = reach_all(graph, {member}, which.hops)
     if which.counted:
-        return compares(str(len(found)), which.operator, which.value)
+        count, value = len(found), Decimal(which.value)
+        admits = {"over": count > value, "under": count < value, "from": count >= value, "up to": count <= value}
+        return admits.get(which.operator, count == value)
     return any(compares(end, which.operator, which.value) for end in found)
 
 
