@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from refactx.entity_ids import entity_number, other_number
+from refactx.entity_ids import entity_number, fact_number, other_number
 from refactx.errors import CorruptIndexError, InputError, TokenizerMismatchError
 from refactx.fact import counted, written_part
 from refactx.index.database import DatabaseSource
 from refactx.index.index import Index, ready_inverses
+from refactx.index.names import REFERENCES
 from refactx.ingest.build import Build, ReadOptions, RowJobOptions, index_change
 from refactx.ingest.encoding import BATCH, EncodedFacts, WholeFacts, decode_texts, encode_facts, select_by_sum
 from refactx.ingest.knowledge.knowledge_base import KnowledgeBase
@@ -30,7 +31,7 @@ from refactx.ingest.new_index import IngestSteps
 from refactx.ingest.parsers.columns import parts_of_key
 from refactx.ingest.parsers.formats import recognised, row_names, value_columns
 from refactx.ingest.profile import Profile, predicate_label
-from refactx.ingest.publish import has_names, load_segment, name_rows
+from refactx.ingest.publish import has_names, load_segment, name_rows, write_labels
 from refactx.ingest.report import Report, timings
 from refactx.ingest.revision import Reviser, Revision, open_revision
 from refactx.ingest.source_options import LANGUAGES, NO_INVERSE_LIMIT, Selection, TableOptions, is_property
@@ -42,6 +43,8 @@ from refactx.postgres.entry import CatalogueEntry
 from refactx.postgres.locks import DROP_SECONDS, Connection
 from refactx.tokenizer import FactTokenizer
 
+_NO_ADDRESS = "-"
+"""What stands for the references of a forgotten fact, and hides those that it had."""
 _CACHE_BYTES = 64 << 20  # each row is read once a batch
 _NO_SOURCES = Report(facts=0, claims=0, descriptions=0, derived=0, lines_read=0, kept=0)
 
@@ -415,6 +418,8 @@ class _Change:
                 _add_to_report(connection, entry, "property_aliases", knowledge.report.property_aliases)
             return learned
         names_of = all_names or (knowledge.folder if knowledge is not None and adds else None)
+        if names_of is None and -1 in parts and not self._shares_names():
+            names_of = self._without_references(parts[-1])
         with self.build.clock.step("load"):
             more = _count_facts_of(self.index, self.hubs, parts, renamed)
             with connection.transaction():
@@ -437,6 +442,20 @@ class _Change:
         if all_names is not None:
             writing.remove_unfinished(connection, entry, DROP_SECONDS)
         return 0
+
+    def _without_references(self, gone: WholeFacts) -> Path | None:
+        """Write names that take their references from facts that go; None if none has some. (Else a fact that comes back would
+        have the sources of the one that was forgotten.)"""
+        found = dict[int, str]()
+        for low in range(0, len(gone), BATCH):
+            texts = decode_texts(self.index.tokenizer, *gone.read_tokens(low, min(low + BATCH, len(gone)))).to_pylist()
+            facts = [text.decode("utf-8", "replace").strip() for text in texts]
+            stated = zip(facts, self.index.references_of(facts), strict=True)
+            found |= {fact_number(fact): _NO_ADDRESS for fact, urls in stated if urls}
+        folder = self.build.work / "gone"
+        if found:
+            write_labels(folder, REFERENCES, found)
+        return folder if found else None
 
     def _note(self, result: ChangeResult, source: list[str], knowledge: KnowledgeBase | None) -> None:
         """Add the change to the account of the index, in the caller's transaction."""

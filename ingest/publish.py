@@ -1,12 +1,13 @@
 """The last step of building an index: its segment and its names become visible in one transaction."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyarrow import parquet
 
 from refactx.index.names import Named, pack_blocks, pack_id_blocks
@@ -139,6 +140,23 @@ def load_segment(
 def has_names(folder: Path, file: str = "names.parquet") -> bool:
     """Return whether a knowledge base in a folder names any entity, or another of its files has rows."""
     return bool(parquet.read_metadata(folder / file).num_rows)
+
+
+def write_labels(folder: Path, language: str, labels: Mapping[int, str]) -> None:
+    """Write the files of a knowledge base that has labels in one language alone, by the numbers of what they name."""
+    numbers, strings = pa.int64(), pa.string()
+    rows = sorted(labels.items())
+    columns = {
+        "language": [language] * len(rows),
+        "entity": [one for one, _ in rows],
+        "label": [one for _, one in rows],
+    }
+    table = pa.table(columns, pa.schema([("language", strings), ("entity", numbers), ("label", strings)]))
+    names = pa.schema([("name", strings), ("id", strings), ("object_kind", strings), ("entity", numbers)])
+    folder.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(table, folder / "labels.parquet")
+    parquet.write_table(names.empty_table(), folder / "names.parquet")
+    parquet.write_table(names.empty_table().select(["entity", "name"]), folder / "ids.parquet")
 
 
 def name_rows(folder: Path) -> Iterator[KeyedRow]:

@@ -17,7 +17,7 @@ from refactx.index.index import Index
 from refactx.index.names import REFERENCES, is_id_key, language_of
 from refactx.index.open import open_index
 from refactx.index.verify import verify
-from refactx.ingest import append, compact, forget_things, rename, retokenise, update
+from refactx.ingest import append, compact, forget, forget_things, rename, retokenise, update
 from refactx.ingest.source_options import Selection
 from refactx.share.export import export_index
 from refactx.share.importing import import_index
@@ -124,6 +124,28 @@ def test_references_follow_changes(db_url: str, tmp_path: Path) -> None:
         assert now() == ALL
         forget_things(["Bob"], database, **machine)
         assert now() == {PLAIN: ALL[PLAIN]}
+
+
+def test_a_fact_that_was_forgotten_comes_back_without_its_references(db_url: str, tmp_path: Path) -> None:
+    machine = {"index": "kept", "work": tmp_path / "work", "resources": QUIET}
+    ingest_tiny(db_url, put(tmp_path, MAYOR, BARE), "kept", selection=WITH)
+    plain = tmp_path / "plain.txt"
+    plain.write_text(f"{PLAIN}\n")
+
+    def now() -> dict[str, tuple[str, ...]]:
+        with open_index("kept", db_url) as index:
+            return references(index)
+
+    with opened(db_url) as database:
+        forget([plain], database, **machine)
+        rest = {LONG: ALL[LONG]}
+        assert now() == rest
+        append([plain], database, **machine)
+        assert now() == rest
+        compact(database, **{name: machine[name] for name in ("index", "work", "resources")})
+        assert now() == rest
+        append([put(tmp_path, MAYOR)], database, **machine)
+        assert now() == ALL
 
 
 def test_of_two_indexes_as_one_both_are_asked(db_url: str, tmp_path: Path) -> None:
