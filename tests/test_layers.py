@@ -113,11 +113,11 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "linking": 690,  # a part of a name; names in the other number; notes name other entities of a name; ids; what texts name
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6545,  # the names of a cache; private members of Transformers in one module, which names what is missing
-    "walks": 4945,  # values by a path; bounds that admit their value; times of day; statements in hops, groups and tables
-    "selection": 4830,  # numbers of parts; groups, sums and tables of questions; sets with a bound; statements
+    "walks": 4955,  # values by a path; bounds that admit their value; times of day; statements in hops, groups and tables
+    "selection": 4845,  # numbers of parts; one of two values; groups, sums and tables of questions; sets with a bound; statements
     "ask": 7265,  # lessons in pairs, for encoder-decoder models; facts of a text, and units there; its claims; statements
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
-    "sparql": 15715,  # values by a path; lessons in queries; learned patterns; varied examples; columns as walks
+    "sparql": 15725,  # values by a path; lessons in queries; learned patterns; varied examples; columns as walks
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
     "eval": 5820,  # runs without a channel say so; thresholds of a run; unknown ids; other harnesses; runs compared; speed
     "documents server mcp": 8960,  # tools for templates without; claims; qualifiers; classes of replies; references of facts

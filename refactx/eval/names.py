@@ -134,7 +134,7 @@ def _unknown_entities(query: Query, facts: FactSet) -> list[str]:
         described = facts.describe([hop.predicate for hop in last])
         leads_to = [described[hop.predicate].kind for hop in last if hop.predicate in described]
         if which.operator == "is" and leads_to == ["entity"]:
-            names.append(which.value)
+            names += which.values
     ids = facts.ids(names)
     return [name for name in names if name not in ids and not facts.predicates(name)]
 

@@ -1,8 +1,8 @@
 """The filters for sets of one question: by entities and literals that it names, as far as some members match them."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
 from refactx.entity_ids import is_wikidata_property
@@ -83,6 +83,7 @@ class Conditions:
 
     def __init__(self, facts: FactSet, words: QueryWords, mentions: Mentions, sample: int, question: str = "") -> None:
         self._facts, self._mentions, self._sample = facts, mentions, sample
+        self._question, self._either = question, words.either
         self._spans, self._by_values = ValueSpans(words, question), dict[tuple[str, str], list[Condition]]()
         self._ways, self._more = dict[str, list[_WayTo]](), dict[tuple[str, str], list[str]]()
         self._class_of, self._wider, self.instances = class_predicates(facts, words)
@@ -117,7 +118,19 @@ class Conditions:
                 some = self._of_class(members, other.name)
                 if some:
                     found.append(Condition(other, WalkFilter(self.hops_to(self._class_of), "is", other.name), some))
-        return found + self.of_values(base)
+        found += self.of_values(base)
+        return found + list(self._alternatives(found))
+
+    def _alternatives(self, found: Sequence[Condition]) -> Iterator[Condition]:
+        """Yield filters by one of two values that the question has with `or` between them: "in France or Germany"."""
+        for first, second in combinations(sorted(found, key=lambda one: one.mention.start), 2):
+            (one, other), which = (first.mention, second.mention), first.which
+            is_between = self._question[one.stop : other.start].strip().casefold() == self._either
+            if is_between and (which.hops, which.operator) == (second.which.hops, second.which.operator):
+                members = list(dict.fromkeys([*first.members, *second.members]))
+                place = replace(one, stop=other.stop)
+                both = replace(which, also=(second.which.value,))
+                yield Condition(place, both, members, max(first.share, second.share))
 
     def leading(self, name: str) -> set[str | None]:
         """Return the ids of properties that lead to an entity from any subject: of a yes or no about one subject, those from

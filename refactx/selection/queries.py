@@ -240,7 +240,7 @@ class QuerySearch:
 
     def left_out(self, query: Query) -> float:
         """Return what it counts, in nats, that a query leaves out names and numbers of the question."""
-        said = {query.start, *query.also, *(one.value for one in query.which)}
+        said = {query.start, *query.also, *(value for one in query.which for value in one.values)}
         said |= {query.minus.start} if query.minus else {query.per.value} if query.per else set()
         places = [(one.start, one.stop, one.name in said) for one in self._titles]
         used = [(start, stop) for start, stop, is_said in places if is_said]
@@ -594,15 +594,17 @@ class QuerySearch:
         return any(None not in map(parse, values) for parse in (parse_quantity, parse_time))
 
     def _of_part(self, one: Predicate, members: Sequence[str]) -> list[MemberValue]:
-        """Return the numbers and times of what a predicate leads to, if nothing that it leads to is of several members: that
-        is a part of a member, such as its price with an amount."""
+        """Return the numbers and times of what a predicate leads to, if that is a part of a member, such as its price with an
+        amount: it is of no other member, and leads to values alone."""
         if not self.conditions.reads_values or one.kind != "entity" or one.inverse:
             return []
         parts = self.values(members, [one.name])
         if len(set(parts)) < len(parts):
             return []
-        names = set(self._predicates_of(parts[:MAX_BETWEEN])) - NEVER_QUERIED
+        names = set(self._predicates_of(parts[:MAX_BETWEEN])) - NEVER_QUERIED - self.conditions.class_ways
         described = self._facts.describe(sorted(names)).values()
+        if any(each.kind == "entity" and not each.inverse for each in described):
+            return []
         return [MemberValue(each.name, via=(one.name,)) for each in described if self._is_sortable(each, parts)]
 
 

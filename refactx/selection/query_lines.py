@@ -85,7 +85,12 @@ def line_of(query: Query, *mentions: Mention) -> str:
         return called.get(name, bare_name(name))
 
     which = tuple(
-        WalkFilter(tuple(Hop(hop.predicate) for hop in one.hops if hop.closure != "*"), one.operator, short(one.value))
+        WalkFilter(
+            tuple(Hop(hop.predicate) for hop in one.hops if hop.closure != "*"),
+            one.operator,
+            short(one.value),
+            also=tuple(map(short, one.also)),
+        )
         for one in query.which
     )
     minus = None if query.minus is None else replace(query.minus, start=short(query.minus.start))

@@ -358,10 +358,12 @@ def _start(chains: Sequence[_Chain], names: _FactNames) -> tuple[_Chain, list[st
     """Choose the chain that the walk goes along, backwards, and return it with the walk's starts and hops: that from one of
     some entities, if there is one, which no filter compares with."""
     options = list[tuple[tuple[bool, bool, int], _Chain, list[str], tuple[Hop, ...]]]()
-    chains = [chain for chain in chains if chain.end.also] or chains
+    chains = [chain for chain in chains if chain.end.also and chain.end.id is not None] or chains
     for chain in chains:
         try:
             if chain.end.text is not None:
+                if chain.end.also:
+                    continue
                 starts, last = [f"{chain.end.text}{ALIAS}"], chain.steps[-1]
                 known = names.facts.predicates(starts[0])
                 if last != PropertyStep(PREFIXES["skos"] + "altLabel") or ALIAS_OF not in known:
@@ -388,8 +390,9 @@ def _filters(
     for chain in chains:
         hops = names.hops(chain.steps)
         if chain.end.variable is None:
-            value = names.entity(chain.end) if chain.end.id is not None else chain.end.text or ""
-            found.append((chain.position, WalkFilter(hops, "is", value)))
+            end = chain.end
+            value, *also = names.entities(end) if end.id is not None else (end.text or "", *end.also)
+            found.append((chain.position, WalkFilter(hops, "is", value, also=tuple(also))))
             continue
         conditions = [condition for condition in patterns.conditions if condition.term == chain.end]
         if not conditions:

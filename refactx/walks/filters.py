@@ -27,7 +27,7 @@ class CompiledFilter:
         compared, place = (walks.kind_after(hops[-1]), f"<{hops[-1].predicate}>") if hops else (kind, "the set")
         if which.counted:
             compared, place = "quantity", f"count <{hops[-1].predicate}>"
-        self._values: Members = {which.value: None}
+        self._values: Members = dict.fromkeys(which.values)
         if which.than:
             self._values = self._other_set()
         self._comparisons = (
@@ -79,7 +79,7 @@ class CompiledFilter:
         if (
             self.which.operator == "is"
             and hops
-            and not (hops[-1].closure or hops[-1].has_statements or self.which.than)
+            and not (hops[-1].closure or hops[-1].has_statements or self.which.than or self.which.also)
         ):
             hops, looks_up = hops[:-1], True
         layers, graphs = [list(members)], list[Mapping[str, Sequence[str]]]()

@@ -13,7 +13,7 @@ line      = head [number] walk filter* ["by" value] ["per" hop+ groups] ["show" 
     statement = "at" <time> | "between" <time> "and" <time> | "now" | "earliest" | "latest" | "being" <object>
               | "with" <qualifier> [operator] <value>
     qualifier = <qualifier> | "duration"
-    filter    = "which" ["not"] ["count"] hop* [operator] (<value> | <start> hop+)
+    filter    = "which" ["not"] ["count"] hop* [operator] (<value> ("or" <value>)* | <start> hop+)
     value     = ["count"] (<predicate> "/")* <predicate> | "its" qualifier
     groups    = [operator <number>] [("most" | "least") [number]]
     operator  = "is" | "equals" | "over" | "under" | "from" | "up to" | "starts with" | "contains"
@@ -124,7 +124,7 @@ class WalkFilter:
     Without hops the member itself is compared. `value`: an entity's name for `is`, or a literal as facts have it. Text
     is compared without the case of letters, and without the description in a name. `than`: hops from an entity `value` to
     what is compared with, of which one has to compare. `counted`: the numbers of what hops lead to are compared;
-    `negated`: the members are those that the filter does not admit.
+    `negated`: the members are those that the filter does not admit. `also`: further values.
     """
 
     hops: tuple[Hop, ...]
@@ -133,8 +133,16 @@ class WalkFilter:
     than: tuple[Hop, ...] = ()
     counted: bool = False
     negated: bool = False
+    also: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values of which one has to compare."""
+        return (self.value, *self.also)
 
     def __post_init__(self) -> None:
+        if self.also and (self.counted or self.than):
+            raise QueryError("`or` stands between values, not after a set or a number: write one filter for each")
         if self.counted and not (self.hops and self.operator in _OF_NUMBERS):
             raise QueryError(f"`which count` is followed by predicates, and then {', '.join(_OF_NUMBERS)}")
 
@@ -300,7 +308,7 @@ def _filter_parts(which: WalkFilter) -> Iterator[str]:
     yield "count" if which.counted else ""
     yield from map(_hop, which.hops)
     yield "" if which.operator == "is" and which.hops and not which.than else which.operator
-    yield f"<{which.value}>"
+    yield " or ".join(f"<{value}>" for value in which.values)
     yield from map(_hop, which.than)
 
 
@@ -402,8 +410,11 @@ class _Reader:
             if len(hops) < 2:
                 raise self._error(f"an operator ({', '.join(OPERATORS)}) or another name in brackets")
             value, than, hops = hops[-1].predicate, [], hops[:-1]
+        also = list[str]()
+        while self._word(("or",)):
+            also.append(self._name("another value in brackets"))
         how = OPERATORS[OPERATORS.index(operator or "is")]
-        return WalkFilter(tuple(hops), how, value, tuple(than), counted, negated)
+        return WalkFilter(tuple(hops), how, value, tuple(than), counted, negated, tuple(also))
 
     def _value(self, expected: str) -> MemberValue:
         if self._word(("its",)):

@@ -88,7 +88,8 @@ class _Resolution:
         before = (*hops, *which.hops)
         if which.operator != "is" or not before:
             return which
-        return replace(which, value=self._of_kind(which.value, before[-1].its or before[-1].predicate))
+        value, *also = (self._of_kind(one, before[-1].its or before[-1].predicate) for one in which.values)
+        return replace(which, value=value, also=tuple(also))
 
     def _of_kind(self, value: str, predicate: str) -> str:
         """Return the object that a value means after a predicate: the name of an entity, if it leads to such."""

@@ -410,7 +410,7 @@ class _Side:
         """Return the way back through a filter; None if there is none."""
         if which.operator != "is" or (which.hops and walks.kind(which.hops[-1].predicate) != "entity"):
             return None  # nothing leads back from a literal
-        if which.negated or which.than or any(hop.has_statements for hop in which.hops):
+        if which.negated or which.than or which.also or any(hop.has_statements for hop in which.hops):
             return None
         # Describes what leads away from the value: an index may know the inverse of a predicate by that alone.
         walks.facts.describe(list(walks.facts.predicates(which.value)))

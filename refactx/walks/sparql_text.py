@@ -205,7 +205,10 @@ class _Names:
         predicates += [one.values[0] for one in where if one.word == "with"]
         self._predicates = facts.describe([*predicates, *self.times.all])
         starts = [walk.start for walk in query.walks]
-        values = [*(which.value for which in query.which), *(value for one in where for value in one.values)]
+        values = [
+            *(value for which in query.which for value in which.values),
+            *(value for one in where for value in one.values),
+        ]
         self._ids = facts.ids([*starts, *values, *self._predicates, *self.times.all, *predicates])
         self._steps: dict[str, _Step] = {}
 
@@ -378,11 +381,11 @@ class _Body:
                     ]
                 case "being":
                     kind = "entity" if inverse else self.names.step(hop.predicate).kind
-                    self._compare(value, kind, "is", one.values[0])
+                    self._where(self._compared(value, kind, "is", one.values[0]))
                 case "with":
                     number, (name, wanted) = next(self._numbers), one.values
                     self.lines.append(f"{statement} {self.names.qualifier(name)} ?q{number} .")
-                    self._compare(f"?q{number}", self.names.kind(name), one.operator, wanted)
+                    self._where(self._compared(f"?q{number}", self.names.kind(name), one.operator, wanted))
         found, self.lines = self.lines, before
         return found
 
@@ -451,13 +454,13 @@ class _Body:
         kind = self._kind_after(which.hops, member.kind)
         if which.than:
             self._compare_sets(member, which, kind)
-        elif self._is_entity(kind, which.operator, which.value) and which.hops:
+        elif self._is_entity(kind, which.operator, which.value) and which.hops and not which.also:
             self.connect(member, which.hops, self.names.entity(which.value))
         else:
             term = f"?v{next(self._numbers)}" if which.hops else member.term
             if which.hops:
                 self.connect(member, which.hops, term)
-            self._compare(term, kind, which.operator, which.value)
+            self._where(" || ".join(self._compared(term, kind, which.operator, value) for value in which.values))
         own = [f"FILTER NOT EXISTS {{ {' '.join(self.lines)} }}"] if which.negated else self.lines
         self.lines = [*before, *own]
         return None
@@ -504,19 +507,18 @@ class _Body:
         is_name = operator == "is" or (operator == "equals" and bare_name(value) != value)
         return (operator == "is" and kind == "entity") or (is_name and has_id)
 
-    def _compare(self, term: str, kind: ValueKind, operator: Operator, value: str) -> None:
-        """Write that a term compares with a value."""
+    def _compared(self, term: str, kind: ValueKind, operator: Operator, value: str) -> str:
+        """Return the condition that a term compares with a value."""
         if self._is_entity(kind, operator, value):
-            self._where(f"{term} = {self.names.entity(value)}")
-        elif operator in ("starts with", "contains"):
+            return f"{term} = {self.names.entity(value)}"
+        if operator in ("starts with", "contains"):
             function = "STRSTARTS" if operator == "starts with" else "CONTAINS"
-            self._where(f"{function}(LCASE({self._text(term, kind)}), {Literal(value.lower())})")
-        elif operator == "equals" and (kind == "entity" or (kind == "mixed" and not is_value(value))):
-            self._where(f"LCASE({self._text(term, kind)}) = {Literal(value.lower())}")
-        elif kind == "entity":
+            return f"{function}(LCASE({self._text(term, kind)}), {Literal(value.lower())})"
+        if operator == "equals" and (kind == "entity" or (kind == "mixed" and not is_value(value))):
+            return f"LCASE({self._text(term, kind)}) = {Literal(value.lower())}"
+        if kind == "entity":
             raise QueryError(f"{operator} <{value}> compares with entities: give a predicate of values")
-        else:
-            self._where(comparison(term, operator, value, kind))
+        return comparison(term, operator, value, kind)
 
     def _kind_after(self, hops: Sequence[Hop], kind: ValueKind) -> ValueKind:
         """Return the kind of what hops lead to from members of a kind. No step at all leaves the members."""

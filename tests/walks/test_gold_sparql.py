@@ -56,6 +56,16 @@ WALKS = [
         "least 5 <United States> <country of> which <instance of> <city> by <population>",
     ),
     (
+        "SELECT ?u WHERE { ?u wdt:P31 wd:Q515 ; wdt:P1376 ?of ; wdt:P17 ?c FILTER(?c = wd:Q30 || ?c = wd:Q16)"
+        " FILTER(?of IN (wd:Q30, wd:Q96)) }",
+        "list <United States> or <Mexico> <has capital> which <instance of> <city>"
+        " which <country> <United States> or <Canada>",
+    ),
+    (
+        "SELECT ?u WHERE { ?u wdt:P17 wd:Q30 ; wdt:P1449 ?n FILTER(?n IN ('Bayou State'@en, 'Magic State'@en)) }",
+        "list <United States> <country of> which <nickname> <Bayou State> or <Magic State>",
+    ),
+    (
         "SELECT DISTINCT ?u WHERE { ?u wdt:P31 wd:Q515 ; wdt:P1082 ?p FILTER(?p >= 700000) }",
         "list <city> <has instance> which <population> from <700000>",
     ),

@@ -41,7 +41,15 @@ FILTER = st.builds(WalkFilter, HOPS, st.sampled_from(OPERATORS), NAMES, st.just(
 COUNTED = st.builds(
     WalkFilter, HOPS.filter(bool), st.sampled_from(NUMERIC), NAMES, st.just(()) | HOPS, st.just(True), st.booleans()
 )
-FILTERS = st.lists(FILTER | COUNTED, max_size=3).map(tuple)
+EITHER = st.builds(
+    WalkFilter,
+    HOPS,
+    st.sampled_from(OPERATORS),
+    NAMES,
+    negated=st.booleans(),
+    also=st.lists(NAMES, min_size=1, max_size=2).map(tuple),
+)
+FILTERS = st.lists(FILTER | COUNTED | EITHER, max_size=3).map(tuple)
 GROUPS = st.builds(Groups, HOPS.filter(bool)) | st.builds(
     Groups,
     HOPS.filter(bool),
@@ -91,6 +99,7 @@ def test_a_query_is_the_one_that_its_line_reads_as(query: Query) -> None:
         "ask <Ann> is <Bob>",
         "most 3 <river> <has instance> which <continent> <Africa> by <length>",
         "least <country> <subclass of (inverse)>* <has instance> by count <official language>",
+        "list <film> <has instance> which <country> <France> or <Italy> which <year> over <1990> or <1980>",
         "most <lamp> <has instance> by <price>/<amount> show <price>/<currency> count <maker>/<office>",
         "list <girl group> <has instance> which starts with <v>",
         "list <Springfield> <mayor> at <1990>",

@@ -9,8 +9,8 @@ from refactx.walks.values import Day
 
 @dataclass(frozen=True, slots=True)
 class PatternTerm:
-    """A variable, an entity by its id, or a literal by its text: one of these. `also`: the ids of entities that may take the
-    place of the first."""
+    """A variable, an entity by its id, or a literal by its text: one of these. `also`: the ids of entities, or the texts of
+    literals, that may take the place of the first."""
 
     variable: str | None = None
     id: str | None = None

@@ -133,12 +133,18 @@ class _PatternReader:
             self.patterns.columns[triples[0].object.value] = False
 
     def _one_of(self, variable: str, terms: Sequence[Expression | None]) -> None:
-        """Read that a variable is one of some entities."""
-        ids = [_term_of(term).id for term in terms if term is not None]
-        if variable in self._among or len(ids) < len(terms) or None in ids or not ids:
+        """Read that a variable is one of some entities, or of some literals."""
+        found = [_term_of(term) for term in terms if term is not None]
+        if variable in self._among or len(found) < len(terms) or not found:
             raise _OtherPart
-        first, *others = dict.fromkeys(filter(None, ids))
-        self._among[variable] = PatternTerm(id=first, also=tuple(others))
+        ids, texts = (list(dict.fromkeys(some)) for some in ([one.id for one in found], [one.text for one in found]))
+        first, *others = texts if ids == [None] else ids
+        if first is None or None in others:
+            raise _OtherPart
+        also = tuple(filter(None, others))
+        self._among[variable] = (
+            PatternTerm(text=first, also=also) if ids == [None] else PatternTerm(id=first, also=also)
+        )
 
     def _union(self, groups: Sequence[tree.Group], number: int) -> None:
         """Read alternatives that differ by one entity, as such a triple; or by what a path of any number of steps includes."""
@@ -166,12 +172,12 @@ class _PatternReader:
         return self._triples([*blocks[0][: place // 3], one, *blocks[0][place // 3 + 1 :]], number)
 
     def _put_alternatives(self, selected: set[str]) -> None:
-        """Put entities in the place of the variables that are one of them: of one that is asked for, beside the patterns."""
+        """Put entities or literals in place of the variables that are one of them: of one asked for, beside the patterns."""
         edges = self.patterns.edges
         for variable, term in self._among.items():
             uses = [edge for edge in edges if variable in (edge.subject.variable, edge.object.variable)]
             if variable in selected:
-                if self.patterns.members is not None:
+                if self.patterns.members is not None or term.id is None:
                     raise _OtherPart
                 self.patterns.members = term
             elif len(uses) != 1 or any(one.term.variable == variable for one in self.patterns.conditions):
@@ -534,8 +540,13 @@ def _without_span(triple: tree.TriplePattern) -> tuple[object, ...]:
     return triple.subject, triple.path, triple.object
 
 
+def _bare_kind(node: Expression) -> str:
+    inner = _bare(node)
+    return inner.kind if isinstance(inner, tree.Term) else ""
+
+
 def _is_choice(node: Expression) -> bool:
-    return isinstance(node, Call) and node.name == "=" and _is(_bare(node.arguments[1]), "iri")
+    return isinstance(node, Call) and node.name == "=" and _bare_kind(node.arguments[1]) in ("iri", "literal")
 
 
 def _total(node: Expression) -> tuple[Literal["sum", "average"], str] | None:

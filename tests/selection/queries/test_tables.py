@@ -77,6 +77,11 @@ def likeliest(question: str) -> tuple[str, str]:
             "Finance: 30; Sales: 60",
         ),
         ("How many employees has each city?", f"count {ROWS} per <city>", "Graz: 2; Linz: 1"),
+        (
+            "How many employees in Graz or Linz has each team?",
+            f"count {ROWS} which <city> <Graz> or <Linz> per <member of>",
+            None,
+        ),
         ("number of employees by department", f"count {ROWS} per <department>", "Finance: 1; Sales: 2"),
         ("How many employees has every team?", f"count {ROWS} per <member of>", "Blue Team: 1; Red Team: 2"),
         ("departments with more than one employee", f"count {ROWS} per <department> over <1>", "Sales: 2"),

@@ -275,7 +275,8 @@ class World:
         if kind == "statement":
             hops = (Hop("mayor", "", (self.condition("mayor", first=True),)),)
             return WalkFilter(hops, "is", entity, negated=negated)
-        return WalkFilter((Hop(one.choice(LINKS)),), "is", entity, negated=negated)
+        also = (one.choice(NAMES),) if one.random() < 0.3 else ()
+        return WalkFilter((Hop(one.choice(LINKS)),), "is", entity, negated=negated, also=also)
 
 
 def outcome(world: World, query: Query) -> str:

@@ -186,7 +186,7 @@ def _admits(graph: Graph, member: str, which: WalkFilter) -> bool:
         count, value = len(found), Decimal(which.value)
         admits = {"over": count > value, "under": count < value, "from": count >= value, "up to": count <= value}
         return admits.get(which.operator, count == value)
-    return any(compares(end, which.operator, which.value) for end in found)
+    return any(compares(end, which.operator, value) for end in found for value in which.values)
 
 
 def first_by(graph: Graph, query: Query) -> list[tuple[str, Any]]:
@@ -240,7 +240,8 @@ class Drawn:
         ends = sorted(reach_all(self.graph, nodes, hops))
         values = OBJECTS[last] if last != "m" or operator not in BOUNDS else NUMBERS
         fitting = [end for end in ends if end in values] or values
-        return WalkFilter(tuple(hops), operator, self.draw(st.sampled_from(fitting)))
+        some = self.draw(st.lists(st.sampled_from(fitting), min_size=1, max_size=self.draw(st.sampled_from((1, 1, 2)))))
+        return WalkFilter(tuple(hops), operator, some[0], also=tuple(some[1:]))
 
 
 @st.composite
