@@ -495,13 +495,25 @@ class QuerySearch:
     # --- Superlatives
 
     def _superlatives(self, head: Head) -> Steps[list[Candidate]]:
-        found: list[Candidate] = []
-        for base in (yield from self._ranked_sets(head)):
+        """Return the first of sets: of others than the classes that the question names, if these have nothing to compare, in a
+        graph that is not Wikidata's."""
+        found = yield from self._first_of((yield from self._ranked_sets(head)), head)
+        if not found and self.conditions.reads_values:
+            found = yield from self._first_of((yield from self.bases(head)), head)
+        return found
+
+    def _first_of(self, bases: Iterable[Base], head: Head) -> Steps[list[Candidate]]:
+        """Return the first of the likeliest sets that have something to compare."""
+        found, left = list[Candidate](), self.weights.extended
+        for base in bases:
             ways = [
                 *self._sorted(head, base, None),
                 *(way for one in self.conditions.of(base) for way in self._sorted(head, base, one)),
             ]
             found += yield from self.rank(ways)
+            left -= bool(ways)
+            if not left:
+                break
         return found
 
     def _ranked_sets(self, head: Head) -> Steps[list[Base]]:

@@ -24,6 +24,8 @@ GOODS = {
     *(("Ajax", "founded", "1900"), ("Bolton", "founded", "1874"), ("Ajax", "age", "30"), ("Bolton", "age", "28")),
     *((name, "row of", "tours") for name in ("Alps", "City")),
     *(("Alps", "cost", "90 EUR"), ("City", "cost", "20 EUR"), ("90 EUR", "amount", "90"), ("20 EUR", "amount", "20")),
+    *(("Alps", "offered by", "Trek"), ("City", "offered by", "Trek"), ("Trek", "row of", "agencies")),
+    *(("Trek", "offers", "Alps"), ("Trek", "offers", "City")),
     *(("Alps", "leads to", "Linz"), ("City", "leads to", "Linz"), ("Linz", "height", "266"), ("Graz", "height", "353")),
     *(("Ajax", "won", "Chai"), ("Ajax", "won", "Tofu"), ("Bolton", "won", "Tea")),
 }
@@ -39,6 +41,7 @@ PROPERTIES = {
     "amount": ("P8", "quantity", ""),
     "leads to": ("P9", "entity", ""),
     "height": ("P10", "quantity", ""),
+    "offered by": ("P11", "entity", "offers"),
 }
 
 
@@ -75,6 +78,7 @@ def candidates(question: str) -> list[Candidate]:
         ("Which team has won the most products?", "most <teams> <has row> by count <won>"),
         ("Which is the most expensive tour?", "most <tours> <has row> by <cost>/<amount>"),
         ("What is the cheapest tour?", "least <tours> <has row> by <cost>/<amount>"),
+        ("What is the cheapest that the agency Trek offers?", "least <Trek> <offers> by <cost>/<amount>"),
     ],
 )
 def test_a_superlative_sorts_by_what_it_compares(question: str, line: str) -> None:
