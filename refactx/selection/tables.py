@@ -178,11 +178,14 @@ class TableSearch:
         return per, asked
 
     def _named_predicates(self, base: Base, members: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-        """Yield predicates of members which the question names, or the class of their objects, with the place of that."""
+        """Yield predicates of members which the question names, or the class of their objects, with the place of that. "By
+        area" is by the number of that name, and by no things."""
         conditions, question = self._search.conditions, self._search.question
         names = {name for one in members for name in self._facts.predicates(one)}
         described = self._facts.describe(sorted(names - NEVER_QUERIED - conditions.class_ways))
+        numbers = {bare_name(name) for name, one in described.items() if one.kind in ("quantity", "time")}
         classes = [one for one in self._search.classes if one.is_named and one.is_apart(base.start)]
+        classes = [one for one in classes if one.called not in numbers]
         for name, one in described.items():
             if one.kind in ("quantity", "time"):
                 continue
