@@ -242,7 +242,8 @@ def _columns(chains: list[_Chain], patterns: Patterns, names: _FactNames) -> tup
     for variable, must_have in patterns.columns.items():
         end = PatternTerm(variable=variable)  # of a chain, or on the way of one
         chain = next((one.steps for one in _chains(asked, patterns) if one.end == end), ())
-        steps = chain or next(edge.steps for edge in patterns.edges if edge.object == end)
+        own = (edge.steps for edge in patterns.edges if (edge.subject, edge.object) == (asked, end))
+        steps = chain or next(own, ())
         if any(step.inverse for step in steps):
             raise _NotAWalk
         found.append(_value_at(names.hops(steps)))
