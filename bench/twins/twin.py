@@ -70,6 +70,8 @@ def _walk(sparql: str, facts: FactSet) -> Query:
         raise NoTwin(f"its query cannot be read: {error}") from error
     if query is None:
         raise NoTwin("its query is no walk, or the index lacks one of its names")
+    if any(which.also for which in query.which):
+        raise NoTwin("its query asks for one of several values")
     return query
 
 

@@ -79,7 +79,8 @@ def test_a_near_object_is_of_the_same_class_and_place_and_no_whole_of_a_true_one
         ("Was Stan Lee born in Boston?", "wd:Q1 wdt:P19 wd:Q5", "not true in the index"),
         ("Was Stan Lee born in Manhattan?", "wd:Q1 wdt:P19 wd:Q999", "lacks one of its names"),
         ("Was Stan Lee born in Manhattan?", "wd:Q1 wdt:P19", "cannot be read"),
-        ("Is it?", "{ wd:Q1 wdt:P19 wd:Q2 } UNION { wd:Q1 wdt:P19 wd:Q3 }", "no walk"),
+        ("Is it?", "{ wd:Q1 wdt:P19 wd:Q2 } UNION { wd:Q1 wdt:P19 wd:Q3 }", "one of several values"),
+        ("Is it?", "wd:Q5 wdt:P1082 ?n FILTER ( ?n > 5 || ?n < 3 )", "no walk"),
         ("Does Boston have many people?", "wd:Q5 wdt:P1082 ?n FILTER ( ?n = 600000 )", "does not name '600000'"),
     ],
 )
