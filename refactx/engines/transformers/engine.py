@@ -288,6 +288,7 @@ class PackedEngine:
         self._trees: dict[int, _CellTree] = {}
         self._attention = OwnAttention(model, self._cells.windowed)
         self._chooses_logits = chooses_logits(model)
+        self._cache_name = cache_argument(model) or CACHE
         self._capacity: int | None = None
 
     @property
@@ -484,7 +485,7 @@ class PackedEngine:
             "input_ids": torch.tensor([reading.ids], device=device),
             "position_ids": position_ids,
             "attention_mask": None if windowed else masks.of(),
-            cache_argument(self._model) or CACHE: self._cells.cache,
+            self._cache_name: self._cells.cache,
         }
         wanted = torch.tensor(reading.wanted, dtype=torch.long, device=device)
         if self._chooses_logits:
