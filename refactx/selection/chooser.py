@@ -149,8 +149,8 @@ class FactChoice:
             near = self._nearest(matching, scores[: len(matching)])
             matching, texts_so_far = [matching[n] for n in near], [texts_so_far[n] for n in near]
         subjects = [one.subject for one in matching]
-        meanings = [self._meanings(one, search.exhausted) for one in subjects]
-        nearest = [heapq.nlargest(weights.nearest_properties, some, key=lambda ids: some[ids]) for some in meanings]
+        meanings = [self.meanings(one, search.exhausted) for one in subjects]
+        nearest = [self.nearest(some) for some in meanings]
         found = yield from search.properties(subjects, nearest)
         found = [one for one in found if one.ids in meanings[one.subject]]
         if not found:
@@ -214,9 +214,13 @@ class FactChoice:
                 ):
                     priors[n] -= self._weights.other_class_penalty
 
-    def _meanings(self, subject: SubjectCandidate, exhausted: Mapping[IdPath, int]) -> dict[IdPath, float]:
+    def nearest(self, meanings: Mapping[IdPath, float]) -> list[IdPath]:
+        """Return the properties that are compared whatever the model finds likely, the nearest in meaning first."""
+        return heapq.nlargest(self._weights.nearest_properties, meanings, key=lambda ids: meanings[ids])
+
+    def meanings(self, subject: SubjectCandidate, exhausted: Mapping[IdPath, int]) -> dict[IdPath, float]:
         """Return what the meaning of the question says of the properties of a subject that have facts left, in nats, by their
-        ids. Descriptions are left out if there are others, since they seldom answer a question."""
+        ids after the subject's. Descriptions are left out if there are others, since they seldom answer a question."""
         machine, begun = self._machine, tuple(subject.state.prefix)
         found = properties_of(machine, subject)
         done = {path[len(begun) :] for path in exhausted if path[: len(begun)] == begun}

@@ -1,10 +1,12 @@
 """Choices: the texts that the channel compares for a question, and the loss of the right one among them."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -20,6 +22,7 @@ from refactx.ask.teach.lessons import Taught, Teacher, TrainingOptions
 from refactx.ask.teach.made_questions import make_questions
 from refactx.decoding.machine import Machine
 from refactx.models.loading import load_chat_tokenizer, load_model
+from refactx.ranking.ranker import open_ranker
 
 pytest.importorskip("peft")
 from peft import LoraConfig, get_peft_model
@@ -31,8 +34,8 @@ PROMPT = Prompt(system="Be true.", channel="Fact: <Cy> <p> Question: p of Cy?")
 OPTIONS = TrainingOptions(max_length=2000, candidates=4)
 
 
-def lessons(questions: list[tuple[str, str]], candidates: int = 4) -> list[Any]:
-    index = LinkedIndex(tiny_fact_tokenizer(), FACTS)
+def lessons(questions: list[tuple[str, str]], candidates: int = 4, facts: Sequence[str] = FACTS) -> list[Any]:
+    index = LinkedIndex(tiny_fact_tokenizer(), facts)
     options = replace(OPTIONS, candidates=candidates)
     teacher = Teacher(index, PROMPT, chat_tokenizer(), end=tiny_tokenizer().eos_token_id, options=options, asked=PROMPT)
     return [
@@ -54,6 +57,26 @@ def test_the_right_property_stands_beside_others_of_its_subject_and_no_fact() ->
     assert len(few.choices[0].texts) == 3
     [none] = lessons([("q of Ann?", "<Ann> <q> <b>")], candidates=0)
     assert none.choices == ()
+
+
+NAMES = """country of origin; author; publication date; number of pages; place of birth; spouse; genre; publisher; language
+of work; height; cast member; composer; capital; population; award received; author of foreword""".replace(
+    "\n", " "
+).split("; ")
+
+
+@pytest.mark.parametrize("right", ["author", "population"])
+def test_the_others_are_the_nearest_in_meaning_as_in_asking(right: str) -> None:
+    question, decode = "Who has written Ann's book?", tiny_fact_tokenizer().decode
+    nearness = open_ranker(PROMPT.ranker, {}).nearness("Who has written   book?", NAMES)
+    nearest = [NAMES[n] for n in np.argsort(-nearness)[:8]]
+    assert ("author" in nearest, "population" in nearest) == (True, False)
+    [lesson] = lessons([(question, f"<Ann> <{right}> <b>")], 9, [f"<Ann> <{name}> <b>" for name in NAMES])
+    texts = [decode(text) for text in lesson.choices[0].texts]
+    assert [text.rpartition("<")[2].rstrip(" >") for text in texts[:-1]] == [
+        right,
+        *[name for name in nearest if name != right][:7],
+    ]
 
 
 @given(st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=4), min_size=1, max_size=3), st.integers(0, 1000))

@@ -1,8 +1,9 @@
 """Choices to learn: of some texts, the one after which a question is likeliest, as the channel compares them.
 
 The channel (`refactx.selection.channel`) compares by log p(question | examples, text). A question with a known fact gives the
-texts of that fact's property, of other properties of the same subject, and of no fact; one whose words ask for a query, the
-lines of the right query, of others that the search finds, and of none. The loss is the cross-entropy of the first of them.
+texts of that fact's property, of those of the same subject that are nearest to the question in meaning, which asking compares
+too, and of no fact; one whose words ask for a query, the lines of the right query, of others that the search finds, and of
+none. The loss is the cross-entropy of the first of them.
 """
 
 import math
@@ -19,16 +20,13 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactSource, InFact
 from refactx.engines.engine import IdPath, Steps, TreeReading
 from refactx.engines.writer import common_length
-from refactx.fact import DESCRIPTIONS
-from refactx.selection.candidates import walk_by_facts
-from refactx.selection.channel import Channel, QuerySources
+from refactx.selection.answer_lines import AnswerLines
+from refactx.selection.candidates import SubjectCandidate
+from refactx.selection.chooser import FactChoice
 from refactx.selection.query_answers import TRIGGER, QueryAnswers
 from refactx.selection.query_lines import Candidate, line_of
 from refactx.selection.scores import QuestionScore, fact_so_far, no_fact
 from refactx.walks.language import Query
-
-FOLLOWED = 64
-"""The most properties of a subject among which others are drawn: as many as the channel compares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +57,28 @@ class ChoiceMaker:
         channel = self._channels.of(question)
         if channel is None or self._most < 3:
             return
-        made = [self._properties(fact, chance)]
+        queries, right = None, "" if query is None or query.head == "list" else line_of(replace(query, limit=1))
         if channel.queries is not None:
-            made.append(self._queries(channel, channel.queries, query, chance))
+            guide = _Likeness(tuple(self._tokenizer.encode(f"{TRIGGER} {right}".rstrip())))
+            queries = QueryAnswers(self._machine, channel, channel.queries, guide)
+        made = [
+            self._properties(fact, FactChoice(self._machine, channel, AnswerLines(self._machine, channel), queries))
+        ]
+        if queries is not None:
+            made.append(self._queries(queries, right, chance))
         ids, lead = scored_question(self._tokenizer, self._prompt, question)
         for examples, texts in zip(channel.examples, made, strict=False):
             if len(texts) > 1:
                 yield TextChoice(examples, texts, tuple(ids), lead)
 
-    def _properties(self, fact: Sequence[int], chance: random.Random) -> list[IdPath]:
+    def _properties(self, fact: Sequence[int], choice: FactChoice) -> list[IdPath]:
         machine, begun = self._machine, self._subject_of(fact)
         if begun is None:
             return []
         subject, right = begun
-        found = walk_by_facts(machine, subject, FOLLOWED, lambda text: text.count(b">") > 1)
-        others = [path for path, _ in found if path != right and not _is_description(machine, path)]
-        begin, few = fact_so_far(machine, subject), min(len(others), self._most - 2)
-        return [*((*begin, *path) for path in (right, *chance.sample(others, few))), no_fact(machine)]
+        nearest = choice.nearest(choice.meanings(SubjectCandidate(ids=(), state=subject), {}))
+        others, begin = [path for path in nearest if path != right], fact_so_far(machine, subject)
+        return [*((*begin, *path) for path in (right, *others[: self._most - 2])), no_fact(machine)]
 
     def _subject_of(self, fact: Sequence[int]) -> tuple[InFact, IdPath] | None:
         """Return the state after a fact's subject, and the ids of its property; None if an id has the ends of both."""
@@ -91,17 +94,13 @@ class ChoiceMaker:
                 return None if subject is None else (subject, tuple(fact[begin:end]))
         return None
 
-    def _queries(
-        self, channel: Channel, sources: QuerySources, right: Query | None, chance: random.Random
-    ) -> list[IdPath]:
-        line = "" if right is None or right.head == "list" else line_of(replace(right, limit=1))
-        guide = _Likeness(tuple(self._tokenizer.encode(f"{TRIGGER} {line}".rstrip())))
-        search = QueryAnswers(self._machine, channel, sources, guide).search(TreeReading.NONE)
+    def _queries(self, queries: QueryAnswers, line: str, chance: random.Random) -> list[IdPath]:
+        search = queries.search(TreeReading.NONE)
         heads = [head for head in search.heads if head != "list"]
         if not heads:
             return []
         found = [one for head in heads for one in _result(search.candidates(head))]
-        spelt = [one.line for one in found if right is not None and line_of(one.query) == line]
+        spelt = [one.line for one in found if line_of(one.query) == line]
         others = list(dict.fromkeys(one.line for one in found if line_of(one.query) != line))  # namesakes have one line
         some = self._most - 1 - bool(line)
         near, rest = others[: some // 2], others[some // 2 :]
@@ -139,8 +138,3 @@ def _result(steps: Steps[list[Candidate]]) -> list[Candidate]:
         found: list[Candidate] = done.value
         return found
     raise AssertionError("a step needs a model")
-
-
-def _is_description(machine: Machine, path: Sequence[int]) -> bool:
-    name = machine.text_of(path).partition(b">")[0].strip().removeprefix(b"<")
-    return name.decode("utf-8", "replace") in DESCRIPTIONS

@@ -56,7 +56,7 @@ class TrainingOptions:
     seed: int = option(0, "Another seed, another order and beginning.", least=0)
     limit: int | None = option(None, "Learn from N questions, chosen by the seed.", least=1)
     max_length: int = option(2048, "Leave out texts of more than N tokens.", least=1)
-    candidates: int = option(8, "Texts among which a question's is chosen; 0: no choices.", least=0)
+    candidates: int = option(9, "Texts among which a question's is chosen; 0: no choices.", least=0)
     device: str = option("auto", "auto, cpu, cuda or mps.", choices=DEVICES, metavar="DEVICE")
 
     def __post_init__(self) -> None:
