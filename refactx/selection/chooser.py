@@ -150,8 +150,7 @@ class FactChoice:
             matching, texts_so_far = [matching[n] for n in near], [texts_so_far[n] for n in near]
         subjects = [one.subject for one in matching]
         meanings = [self.meanings(one, search.exhausted) for one in subjects]
-        nearest = [self.nearest(some) for some in meanings]
-        found = yield from search.properties(subjects, nearest)
+        found = yield from search.properties(subjects, [self.nearest(some) for some in meanings])
         found = [one for one in found if one.ids in meanings[one.subject]]
         if not found:
             return subjects[0].ids
@@ -227,10 +226,9 @@ class FactChoice:
         found = {ids: name for ids, name in found.items() if not any(one[: len(ids)] == ids for one in done)} or found
         found = {ids: name for ids, name in found.items() if name not in DESCRIPTIONS} or found
         name = self._subject_name(subject)
-        called = subject.alias or bare_name(name)
         spans = [] if self._queries is None else self._queries.mentions.entities
         texts = [self._channel.text[one.start : one.stop] for one in spans if one.name == name and one.is_named]
-        meanings = self._channel.meanings(list(found.values()), texts or [called])
+        meanings = self._channel.meanings(list(found.values()), texts or [subject.alias or bare_name(name)])
         if self._queries is not None:
             gain = self._weights.named_value_gain
             meanings += [gain * self._queries.names_value(name, predicate) for predicate in found.values()]
