@@ -83,6 +83,12 @@ _OF_PERSONS = _words(
     "directs drives employs invests joins knows leads lives loves manages owns plays reports studies teaches works"
 )
 
+_MUTUAL = _words(
+    "adjacent border borders brother colleague connects cousin different friend husband married neighbour opposite partner"
+    " relative same sibling sister spouse twinned wife"
+)
+"""Words of predicates that mostly hold of two things in both directions, also where a graph has one of them."""
+
 _SUBJECT_PRONOUNS = _words("he she they this these those")
 """Pronouns of which what is asked for is not the antecedent: "Which department does she lead?"."""
 _PLURAL_PRONOUNS = _words("they them their theirs")
@@ -112,6 +118,34 @@ def inverse_of(label: str, *, english: bool = True) -> str:
     if first == "has":
         return f"{label[4:]} of" if rest and "of" not in rest else f"{label} (inverse)"
     return f"{label} {'by' if _is_participle(words[-1]) else 'of'}"
+
+
+def holder_of(text: str, predicate: str, names: Sequence[tuple[int, int]]) -> int | None:
+    """Return which of two names, given by their half-open ranges in a sentence, its words say to have a predicate: the one in
+    "the P of X" and "X's P", else the first one in "X is P Y". None if they do not tell, or if it mostly holds of both.
+
+    >>> [holder_of("Alaska is the capital of Juneau", "capital", places) for places in (((0, 6), (25, 31)), ((0, 6),))]
+    [1, None]
+    >>> holder_of("Ann's boss is Bo", "boss", ((0, 3), (14, 16)))
+    0
+    """
+    if not _MUTUAL.isdisjoint(predicate.lower().split()):
+        return None
+    for found in re.finditer(rf"(?<!\w){re.escape(predicate)}(?!\w)", text, re.IGNORECASE):
+        before, after = text[: found.start()], text[found.end() :]
+        of = re.match(r"\s+of\s+(?:the\s+)?", after)
+        own = re.search(r"['’]s?\s+$", before)
+        said = re.search(r"(?:\s+(?:is|was|are|were|has|had))?(?:\s+(?:the|an?))?\s+$", before)
+        begins = {start: n for n, (start, _) in enumerate(names)}
+        ends = {stop: n for n, (_, stop) in enumerate(names)}
+        if of and found.end() + of.end() in begins:
+            return begins[found.end() + of.end()]
+        if own and own.start() in ends:
+            return ends[own.start()]
+        space = re.match(r"\s+(?:the\s+)?", after)
+        if said and space and said.start() in ends and found.end() + space.end() in begins:
+            return ends[said.start()]
+    return None
 
 
 def _is_participle(word: str) -> bool:

@@ -7,11 +7,11 @@ properties of what the sentence names, it is that after which the sentence is li
     log p(sentence | examples, subject and property)  +  weights * (nearness in meaning, whether a value is named)
 
 The claim **holds** if the sentence names an object of that property, and **differs** if it has another value that could be
-one: an entity that other facts have in that place or of the class of the objects, a time, a number. It differs too if the
-sentence is much likelier with its two names exchanged ("Alaska is the capital of Juneau"). All else is **not in the
-index**, which is never called wrong. Each further value of the sentence may make a claim of its own, of the likeliest property
-that has not been claimed: no pass of the model is made for it. A sentence that names nothing, has no value, or denies
-what it says makes no claim.
+one: an entity that other facts have in that place or of the class of the objects, a time, a number. It differs too if it says
+the fact the wrong way round ("Alaska is the capital of Juneau"), by its words, or if these do not tell, if it is much likelier
+with its two names exchanged. All else is **not in the index**, which is never called wrong. Each further value of the sentence
+may make a claim of its own, of the likeliest property that has not been claimed: no pass of the model is made for it. A
+sentence that names nothing, has no value, or denies what it says makes no claim.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +27,7 @@ from refactx.ask.sentences import SCORED, Place, SentenceParts, meet, places_of,
 from refactx.ask.writer import SharedEngine
 from refactx.decoding.machine import Machine
 from refactx.engines.engine import IdPath, Steps, TreeReading
+from refactx.english import holder_of
 from refactx.fact import ALIAS_OF, DESCRIPTIONS, Fact
 from refactx.linking.names import bare_name
 from refactx.selection.channel import Channel, QuerySources
@@ -126,10 +127,13 @@ class _Sentence(SentenceParts):
         if not judged:
             return [(*NOT_THERE[:3], gains[best])] if self._has_value(compared[best].subject) else []
         if (exchanged := self._exchanged(compared[best])) is not None:
-            both = self._both_ways(compared[best])
-            there = yield from _likelihoods(score, both, trees)
-            other = yield from _likelihoods(score_of(exchanged), both, trees)
-            if (other - there).min() > EXCHANGED_GAIN:
+            told = self._told(compared[best], compared)
+            if told is None:
+                both = self._both_ways(compared[best])
+                there = yield from _likelihoods(score, both, trees)
+                other = yield from _likelihoods(score_of(exchanged), both, trees)
+                told = bool((other - there).min() <= EXCHANGED_GAIN)
+            if not told:
                 judged = [("differs", None, fact, gain) for _, fact, _, gain in judged]
         return judged + [claim for n in others for claim in self._claims(compared[n], gains[n], used)]
 
@@ -144,6 +148,20 @@ class _Sentence(SentenceParts):
             return None
         (start, stop), (low, high) = ends
         return text[:start] + text[low:high] + text[stop:low] + text[start:stop] + text[high:]
+
+    def _told(self, best: _NamedProperty, compared: Sequence[_NamedProperty]) -> bool | None:
+        """Return whether the words of the sentence say a property of the same two names, or its inverse, of the one that has it
+        ("the capital of Alaska"), or (False) of the other one; None if they do not tell."""
+        names = {best.subject.name, *best.named}
+        for one in compared:
+            if len(one.named) != 1 or {one.subject.name, *one.named} != names:
+                continue
+            [value], subject = one.named.values(), (one.subject.start, one.subject.stop)
+            for name, own in ((one.name, 0), (self.facts.inverse_of(one.name), 1)):
+                holder = holder_of(self.text, bare_name(name), (subject, value)) if name else None
+                if holder is not None and self._exchanged(one) is not None:
+                    return holder == own
+        return None
 
     def _both_ways(self, one: _NamedProperty) -> list[IdPath]:
         """Return the ids of a property of a subject, and of its inverse of the only named object."""

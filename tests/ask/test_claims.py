@@ -16,6 +16,7 @@ from refactx.ask import claims, sentences
 from refactx.ask.claims import TextClaim, TextClaims, check_claims
 from refactx.ask.sentences import plain_sentence, sentences_of
 from refactx.documents import cited, claims_document
+from refactx.english import holder_of
 from refactx.errors import InputError
 from refactx.fact import Link, LinkedFact
 from refactx.selection.channel import Channel, QuerySources
@@ -67,8 +68,52 @@ def test_a_sentence_whose_names_are_likelier_exchanged_differs(monkeypatch: pyte
     monkeypatch.setattr(claims, "QuestionScore", score)
     monkeypatch.setattr(sentences, "run_jobs", lambda _, jobs: [result_of(job.steps) for job in jobs])
     fact = "<France> <capital> <Paris>"
-    assert said(checked("Paris is the capital of France.").claims) == [("holds", fact)]
-    assert said(checked("France is the capital of Paris.").claims) == [("differs", fact)]
+    assert said(checked("Paris is the capital, that is, of France.").claims) == [("holds", fact)]
+    assert said(checked("France is the capital, that is, of Paris.").claims) == [("differs", fact)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Paris is the capital of France.", [("holds", "<France> <capital> <Paris>")]),
+        ("France is the capital of Paris.", [("differs", "<France> <capital> <Paris>")]),
+        ("France's capital is Paris.", [("holds", "<France> <capital> <Paris>")]),
+        ("The capital of Paris is France.", [("differs", "<France> <capital> <Paris>")]),
+        ("Ann Lee is the spouse of Bo.", [("holds", "<Ann Lee> <spouse> <Bo>")]),
+        ("Bo is the spouse of Ann Lee.", [("holds", "<Ann Lee> <spouse> <Bo>")]),
+    ],
+)
+def test_words_tell_which_of_two_names_has_a_property(text: str, expected: list[tuple[str, str]], scored: None) -> None:
+    assert said(checked(text).claims) == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("The [capital] of <Alaska> is <Juneau>.", "Alaska"),
+        ("The [capital] of the <USA> is <Washington>.", "USA"),
+        ("<Juneau> is <Alaska>’s [capital].", "Alaska"),
+        ("<James>' [Boss] is <Ann>.", "James"),
+        ("<Acme> was [owned by] the <Bo Group>.", "Acme"),
+        ("<Ann> is a [student of] <Bo>.", "Ann"),
+        ("<Ann> [student of] <Bo>.", "Ann"),
+        ("<Ann> has a [student], <Bo>.", None),
+        ("<Juneau>, the [capital] in <Alaska>.", None),
+        ("<Ann> and <Bo> have a [boss].", None),
+        ("The [spouse] of <Ann> is <Bo>.", None),
+    ],
+)
+def test_english_words_tell_who_has_a_predicate(sentence: str, expected: str | None) -> None:
+    text, places, predicate = "", list[tuple[int, int]](), ""
+    for part in re.split(r"([<\[][^>\]]*[>\]])", sentence):
+        inner = part.strip("<>[]") if part[:1] in ("<", "[") else part
+        if part.startswith("<"):
+            places.append((len(text), len(text) + len(inner)))
+        predicate = inner.lower() if part.startswith("[") else predicate
+        text += inner
+    for some in (places, places[::-1]):
+        found = holder_of(text, predicate, some)
+        assert (None if found is None else text[slice(*some[found])]) == expected
 
 
 def channel_of(sentence: str, earlier: Sequence[str]) -> Channel:
@@ -316,8 +361,13 @@ def test_no_claim_holds_whose_fact_is_not_in_the_index(sentences: list[str]) -> 
         assert (one.fact is not None, one.instead is not None) == (one.verdict == "holds", one.verdict == "differs")
         if fact is not None:
             assert (fact.subject, fact.predicate, fact.object) in WORLD.graph
-        if one.verdict == "differs":  # no object of that subject and property is named
-            objects = {o for s, p, o in WORLD.graph if fact and (s, p) == (fact.subject, fact.predicate)}
+        if fact and one.verdict == "differs":  # no object of it is named, unless as what has the property
+            owner, value = (one.partition(" (")[0] for one in (fact.subject, fact.object))
+            if fact.predicate.endswith(" of"):
+                owner, value = value, owner
+            if owner in one.text and f"{fact.predicate.removesuffix(' of')} of {value}" in one.text:
+                continue
+            objects = {o for s, p, o in WORLD.graph if (s, p) == (fact.subject, fact.predicate)}
             assert not any(value.partition(" (")[0] in one.text for value in objects if value[0].isalpha())
 
 
