@@ -25,6 +25,7 @@ from refactx.decoding.states import FactSource, Free, InQuery
 from refactx.errors import InputError
 from refactx.fact import counted, written_fact
 from refactx.options import check_options, option
+from refactx.progress import progress_bar
 from refactx.selection.query_answers import TRIGGER, try_answer
 from refactx.selection.weights import Weights
 from refactx.tree.tree import Tokens
@@ -222,7 +223,7 @@ class Teacher:
         return Lesson(np.array(ids, np.int32), np.array(places, np.int32), allowed, choices)
 
     def _made(self, questions: Sequence[Taught], left_out: dict[str, list[int]]) -> Iterator[Lesson]:
-        for one in questions:
+        for one in progress_bar("texts", len(questions), iterable=questions, unit=" questions"):
             try:
                 yield self.lesson(one)
             except _LeftOutError as reason:

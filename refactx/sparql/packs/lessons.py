@@ -12,6 +12,7 @@ from refactx.ask.conversation import conversation_ids, without_control
 from refactx.ask.teach.lessons import Lesson, Lessons, TrainingOptions, made_lessons, parts_of
 from refactx.errors import InputError
 from refactx.iris import PREFIXES
+from refactx.progress import progress_bar
 from refactx.sparql.packs.prompt import Form, SparqlPrompt, without_prefixes
 from refactx.sparql.packs.shots import NamesOf, training_examples
 from refactx.sparql.packs.writers import NEAREST, Retrieve
@@ -74,7 +75,7 @@ class QueryTeacher:
 
     def _made(self, questions: Sequence[GoldQuery], left_out: dict[str, list[int]]) -> list[Lesson]:
         found = list[Lesson]()
-        for one in questions:
+        for one in progress_bar("texts", len(questions), iterable=questions, unit=" questions"):
             lesson = self._lesson(one)
             if isinstance(lesson, str):
                 left_out[lesson].append(one.line)
