@@ -119,7 +119,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15725,  # values by a path; lessons in queries; learned patterns; varied examples; columns as walks
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
-    "eval": 5820,  # runs without a channel say so; thresholds of a run; unknown ids; other harnesses; runs compared; speed
+    "eval": 5825,  # BLEU without prefixes; runs without a channel say so; thresholds; unknown ids; harnesses; runs compared
     "documents server mcp": 8960,  # tools for templates without; claims; qualifiers; classes of replies; references of facts
     "cli models build": 7900,  # the sample by a name; lessons in queries; compare; extract; check; remember; languages
 }

@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from refactx.iris import PREFIXES
 from refactx.lazy import require
 from refactx.sparql.labels import ids_of, unknown_ids
+from refactx.sparql.packs.prompt import without_prefixes
 from refactx.sparql.syntax.parser import read_sparql
 from refactx.sparql.syntax.tree import shape_of
 from refactx.walks.language import QueryError
@@ -102,7 +104,8 @@ class Bleu:
 
 
 def bleu(predictions: Sequence[str], golds: Sequence[str]) -> Bleu:
-    """Return the BLEU of queries, each against one gold query, on one line, with sacrebleu's defaults.
+    """Return the BLEU of queries, each against one gold query, with sacrebleu's defaults: on one line, without declarations of
+    Wikidata's prefixes, which some gold queries have and none needs.
 
     >>> bleu(["ASK { wd:Q1 wdt:P2 ?x }"], ["ASK { wd:Q1 wdt:P2 ?x }"]).score
     100.0
@@ -117,10 +120,15 @@ def bleu(predictions: Sequence[str], golds: Sequence[str]) -> Bleu:
             f"{len(predictions)} queries for {len(golds)} gold queries: expected as many, and at least one"
         )
     metric = BLEU()
-    score = metric.corpus_score(
-        [" ".join(text.split()) for text in predictions], [[" ".join(t.split()) for t in golds]]
-    )
+    score = metric.corpus_score(list(map(_undeclared, predictions)), [list(map(_undeclared, golds))])
     return Bleu(round(score.score, 2), str(metric.get_signature()))
+
+
+def _undeclared(text: str) -> str:
+    try:
+        return " ".join(without_prefixes(text, PREFIXES).split())
+    except QueryError:  # a text that is not SPARQL
+        return " ".join(text.split())
 
 
 # --- Semantic query match

@@ -53,6 +53,13 @@ def test_queries_that_equal_gold_have_all_scores() -> None:
     }  # fmt: skip
 
 
+def test_declared_prefixes_make_no_difference_to_bleu() -> None:
+    declared = "PREFIX wd: <http://www.wikidata.org/entity/> PREFIX wdt: <http://www.wikidata.org/prop/direct/>\n"
+    query, other = "SELECT ?x WHERE { wd:Q1 wdt:P1 ?x }", "SELECT 'no SPARQL < {"
+    assert bleu([query], [declared + query]).score == bleu([declared + query], [query]).score == 100
+    assert bleu([other], [query]).score < 100 == bleu([other], [other]).score
+
+
 def test_white_space_makes_no_difference_to_bleu() -> None:
     assert bleu(["ASK  {\n wd:Q1 wdt:P1 ?x }"], ["ASK { wd:Q1 wdt:P1 ?x }"]).score == 100
 
