@@ -84,8 +84,8 @@ _OF_PERSONS = _words(
 )
 
 _MUTUAL = _words(
-    "adjacent border borders brother colleague connects cousin different friend husband married neighbour opposite partner"
-    " relative same sibling sister spouse twinned wife"
+    "adjacent border borders brother coincident colleague connects cousin different friend husband married neighbour"
+    " opposite partner relative same sibling sister spouse twinned wife"
 )
 """Words of predicates that mostly hold of two things in both directions, also where a graph has one of them."""
 

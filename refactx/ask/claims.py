@@ -158,7 +158,9 @@ class _Sentence(SentenceParts):
                 continue
             [value], subject = one.named.values(), (one.subject.start, one.subject.stop)
             for name, own in ((one.name, 0), (self.facts.inverse_of(one.name), 1)):
-                holder = holder_of(self.text, bare_name(name), (subject, value)) if name else None
+                if name is None or name.endswith("(inverse)"):  # which no sentence says
+                    continue
+                holder = holder_of(self.text, bare_name(name), (subject, value))
                 if holder is not None and self._exchanged(one) is not None:
                     return holder == own
         return None

@@ -32,9 +32,11 @@ WORLD = WorldIndex(
         *((f"{one} (city)", "instance of", "city") for one in ("Lima", "Santiago", "Paris")),
         (FRANCE, "capital", "Paris (city)"),
         ("1911 Tour (race)", "publication date", "1911-07-02"),
+        ("Lolita (film)", "influenced by", "Jaws (film)"),
     ],
     PROPERTIES
     | {
+        "influenced by": ("P737", "entity", "influenced by (inverse)"),
         "elevation": ("P2044", "quantity", ""),
         "length": ("P2043", "quantity", ""),
     },
@@ -79,6 +81,8 @@ def test_a_sentence_whose_names_are_likelier_exchanged_differs(monkeypatch: pyte
         ("France is the capital of Paris.", [("differs", "<France> <capital> <Paris>")]),
         ("France's capital is Paris.", [("holds", "<France> <capital> <Paris>")]),
         ("The capital of Paris is France.", [("differs", "<France> <capital> <Paris>")]),
+        ("Lolita was influenced by Jaws.", [("holds", "<Lolita> <influenced by> <Jaws>")]),
+        ("Jaws was influenced by Lolita.", [("differs", "<Lolita> <influenced by> <Jaws>")]),
         ("Ann Lee is the spouse of Bo.", [("holds", "<Ann Lee> <spouse> <Bo>")]),
         ("Bo is the spouse of Ann Lee.", [("holds", "<Ann Lee> <spouse> <Bo>")]),
     ],
@@ -134,8 +138,9 @@ def said(found: Iterable[TextClaim]) -> list[tuple[str, str]]:
     for one in found:
         fact = one.fact or one.instead
         names = [] if fact is None else [fact.subject, fact.predicate, fact.object]
-        if fact is not None and fact.predicate.endswith(" of") and fact.predicate not in PROPERTIES:
-            names = [fact.object, fact.predicate.removesuffix(" of"), fact.subject]
+        forwards = "" if fact is None else fact.predicate.removesuffix(" of").removesuffix(" (inverse)")
+        if fact is not None and forwards != fact.predicate and fact.predicate not in PROPERTIES:
+            names = [fact.object, forwards, fact.subject]
         said.append((one.verdict, " ".join(f"<{name.partition(' (')[0]}>" for name in names)))
     return said
 
