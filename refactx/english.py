@@ -131,13 +131,13 @@ def holder_of(text: str, predicate: str, names: Sequence[tuple[int, int]]) -> in
     """
     if not _MUTUAL.isdisjoint(predicate.lower().split()):
         return None
+    begins = {start: n for n, (start, _) in enumerate(names)}
+    ends = {stop: n for n, (_, stop) in enumerate(names)}
     for found in re.finditer(rf"(?<!\w){re.escape(predicate)}(?!\w)", text, re.IGNORECASE):
         before, after = text[: found.start()], text[found.end() :]
         of = re.match(r"\s+of\s+(?:the\s+)?", after)
         own = re.search(r"['’]s?\s+$", before)
         said = re.search(r"(?:\s+(?:is|was|are|were|has|had))?(?:\s+(?:the|an?))?\s+$", before)
-        begins = {start: n for n, (start, _) in enumerate(names)}
-        ends = {stop: n for n, (_, stop) in enumerate(names)}
         if of and found.end() + of.end() in begins:
             return begins[found.end() + of.end()]
         if own and own.start() in ends:
