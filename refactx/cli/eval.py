@@ -256,7 +256,8 @@ def _pack_task(given: dict[str, Any], stack: ExitStack) -> "Task[Any]":
     from refactx.eval.pack_task import PackTask
     from refactx.sparql.packs.pack import load_pack
 
-    models = Models(common.engine_options_of(given := _without(given, *_OF_SERVERS), given["batch_size"], 1))
+    machine = common.engine_options_of(given := _without(given, *_OF_SERVERS), given["batch_size"], 1)
+    models, adapter = Models(machine), {} if machine.adapter is None else {"adapter": machine.adapter}
     pack, run_on = load_pack(given["pack_name"]), _RUN_ON.get(given["run_on"], given["run_on"])
     cases = _cases(given)
     names = ("model", "model_url", "grammar", "policy", "index", "db", "encoder")
@@ -286,7 +287,7 @@ def _pack_task(given: dict[str, Any], stack: ExitStack) -> "Task[Any]":
         runs=engine,
         cases=cases,
         stop=models.stopped.set,
-        own_settings=_pack_settings(given, run_on),
+        own_settings=_pack_settings(given, run_on) | adapter,
         **{name: given[name] for name in shared},
     )
 

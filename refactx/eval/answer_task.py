@@ -242,7 +242,6 @@ class AnswerTask(IndexTask):
             "engine": engine_for(self.model, self.engine),
             **({} if self.weights is None else {"weights": weights}),
             **({"ranker": ranker} if ranker else {}),
-            **({} if self.engine.adapter is None else {"adapter": self.engine.adapter}),
         }
 
     def ask(

@@ -123,8 +123,9 @@ def _sets(reports: Mapping[Path, _Report]) -> dict[Path, str]:
 
 
 def _models(reports: Mapping[Path, _Report], asked: Mapping[Path, str]) -> dict[Path, str]:
-    """Return the names of the models; runs of one model on one set have those of their folders too."""
-    names = {path: line(short_name(str(one["settings"]["model"]))) for path, one in reports.items()}
+    """Return the names of the models, with their adapters; runs of one on one set have those of their folders too."""
+    kept = {path: filter(None, map(one["settings"].get, ("model", "adapter"))) for path, one in reports.items()}
+    names = {path: line(" with ".join(short_name(str(name)) for name in told)) for path, told in kept.items()}
     places = {path: {(names[path], asked[path], way) for way in one["runs"]} for path, one in reports.items()}
     times = Counter(place for some in places.values() for place in some)
     folders = {path: line((path if path.is_dir() else path.parent).name) for path in reports}

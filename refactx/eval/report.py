@@ -148,7 +148,8 @@ def lead_of(report: Mapping[str, Any], *more: str) -> str:
     settings = report["settings"]
     half = {"all": "", "tune": ", half tune", "report": ", half report"}[settings.get("split", "all")]
     kinds = f", kinds {', '.join(settings['kinds'])}" if settings.get("kinds") else ""
-    first = f"{counted(report['questions'], 'question')}{half}{kinds}."
+    adapter = f" With the adapter {settings['adapter']}." if settings.get("adapter") else ""
+    first = f"{counted(report['questions'], 'question')}{half}{kinds}.{adapter}"
     if sample := settings.get("sample"):
         first += f" A sample with the shares of each {sample['by'].replace('_', ' ')}, seed {sample['seed']}."
     if settings.get("left_out"):

@@ -402,6 +402,7 @@ class IndexTask(Task[Question]):
             "limit": self.limit,
             "prompt": self.prompt,
             "dtype": self.engine.dtype,
+            **({} if self.engine.adapter is None else {"adapter": self.engine.adapter}),
             **({} if self.sample is None else {"sample": asdict(self.sample)}),
             **({} if self.language is None else {"language": self.language}),
             **({"left_out": self._left_out} if self._left_out or self.language is not None else {}),

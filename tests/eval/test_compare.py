@@ -16,7 +16,7 @@ from support.eval_runs import SETTINGS, judged, write_answers
 from refactx.cli.main import cli
 from refactx.errors import InputError
 from refactx.eval.compare import comma_separated, compare_runs, latex, markdown, plot
-from refactx.eval.report import is_chosen
+from refactx.eval.report import is_chosen, lead_of
 
 
 def report(folder: Path, task: str = "answers", more: dict[str, Any] | None = None, **runs: dict[str, Any]) -> Path:
@@ -74,6 +74,15 @@ def test_the_same_questions_stand_in_one_column_and_others_do_not(tmp_path: Path
     assert [model for _, model in table.rows] == ["m<b> [one]", "m<b>", "m<b> [again]"]
     assert table.notes == ["index: m<b> [one] on q (4): i; m<b> on q (4) 2: i; m<b> [again] on q (4): j"]
     assert compare_runs([one, one]).rows == [("with facts", "m<b>")], "a run that is given twice is one"
+
+
+def test_a_model_is_named_with_its_adapter(tmp_path: Path) -> None:
+    figures = {"f1": estimate(0.5)}
+    taught = [report(tmp_path / name, "queries", {"adapter": f"runs/{name}"}, ids=figures) for name in ("ids", "rag")]
+    plain = report(tmp_path / "plain", "queries", ids=figures)
+    assert [model for _, model in compare_runs([plain, *taught]).rows] == ["m<b>", "m<b> with ids", "m<b> with rag"]
+    leads = [lead_of(json.loads((path / "report.json").read_text())) for path in (plain, taught[0])]
+    assert leads[1].replace(" With the adapter runs/ids.", "") == leads[0] != leads[1]
 
 
 def test_modes_of_packs_and_policies_are_compared_too(tmp_path: Path) -> None:

@@ -300,9 +300,10 @@ class TestRun:
     def test_other_options_do_not_continue_it(
         self, report: Any, stored: LivingIndex, questions: Path, scripted: ChatStub
     ) -> None:
-        done = CliRunner().invoke(cli, arguments(stored, questions, scripted, "--tau", "0.5"))
-        assert isinstance(done.exception, RefactxError)
-        assert "tau None, now 0.5" in str(done.exception)
+        for option, recorded in (("--tau", "tau None, now 0.5"), ("--adapter", "adapter None, now '0.5'")):
+            done = CliRunner().invoke(cli, arguments(stored, questions, scripted, option, "0.5"))
+            assert isinstance(done.exception, RefactxError)
+            assert recorded in str(done.exception)
 
     def test_another_engine_does_not_continue_it(
         self, report: Any, stored: LivingIndex, questions: Path, scripted: ChatStub, tmp_path: Path

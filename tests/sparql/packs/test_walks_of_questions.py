@@ -64,8 +64,9 @@ def test_questions_of_a_file_are_translated_and_run_on_an_index(
         "ask": 1.0,
         "count": 0.0,
     }
-    more = CliRunner().invoke(cli, [*map(str, given), "--kinds", "count"])
-    assert "other options" in str(more.exception)
+    for other in (("--kinds", "count"), ("--adapter", "taught")):
+        more = CliRunner().invoke(cli, [*map(str, given), *other])
+        assert "other options" in str(more.exception)
 
 
 @pytest.mark.parametrize(
