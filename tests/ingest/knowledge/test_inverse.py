@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,21 @@ def test_ready_made_facts_have_inverses_if_a_name_is_given(tmp_path: Path) -> No
     built = build(tmp_path, lines, Selection(inverse=True, inverse_names=(("works for", "employs"),)))
     assert set(facts_of(built)) == {("Ann", "works for", "Acme"), ("Ann", "age", "7"), ("Acme", "employs", "Ann")}
     assert built.report.derived == 1
+
+
+def test_ready_made_facts_that_are_there_twice_make_no_hub(tmp_path: Path) -> None:
+    people = ("Ann", "Bob", "Ann", "Ann")
+    lines: list[Line] = [*(("ready", name, "works for", "Acme") for name in people), ("ready", "Cy", "works for", "Co")]
+    options = partial(Selection, inverse=True, inverse_names=(("works for", "employs"),))
+    built = build(tmp_path, lines, options(inverse_limit=2))
+    assert hubs_of(built) == {}
+    assert {fact for fact in facts_of(built) if fact[1] == "employs"} == {
+        ("Acme", "employs", "Ann"), ("Acme", "employs", "Bob"), ("Co", "employs", "Cy"),
+    }  # fmt: skip
+    assert (built.report.derived, built.report.not_inverted) == (3, {"hub": 0, "already a fact": 0})
+    below = build(tmp_path, lines, options(inverse_limit=1))
+    assert hubs_of(below) == {("Acme", "works for", "employs"): 2}
+    assert (below.report.derived, below.report.not_inverted) == (1, {"hub": 2, "already a fact": 0})
 
 
 @pytest.mark.parametrize("aliases", [True, False])
