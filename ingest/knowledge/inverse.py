@@ -13,7 +13,7 @@ The inverse of a property is named by the first of these that exists (examples: 
 |---|---|
 | `inverses` | `property, predicate, label_item BIGINT` |
 | `inverse_claims` | `subject, predicate, object BIGINT` |
-| `ready_inverse` | `subject, predicate, object, property VARCHAR`: of ready-made facts of a property, some twice |
+| `ready_inverse` | `subject, predicate, object VARCHAR`: of ready-made facts |
 | `hub_names` | `object, predicate, inverse VARCHAR`: pairs with more subjects than the limit |
 | `hub_predicates` | `entity BIGINT, name VARCHAR`: the predicates of the inverse facts that hubs do not have |
 
@@ -51,7 +51,7 @@ _NAMED = pa.schema(
 _GIVEN = pa.schema({"property": pa.string(), "name": pa.string()})
 _EMPTY = {
     "inverse_claims": pa.schema({name: pa.int64() for name in ("subject", "predicate", "object")}),
-    "ready_inverse": pa.schema({name: pa.string() for name in ("subject", "predicate", "object", "property")}),
+    "ready_inverse": pa.schema({name: pa.string() for name in ("subject", "predicate", "object")}),
     "hub_names": pa.schema({name: pa.string() for name in ("object", "predicate", "inverse")}),
     "hub_predicates": pa.schema({"entity": pa.int64(), "name": pa.string()}),
 }
@@ -84,25 +84,18 @@ SELECT p.object AS subject, i.predicate, p.subject AS object
 FROM pairs p JOIN inverses i USING (property) ANTI JOIN hubs h USING (property, object)
 """,
 }
-# Of ready-made facts there may be hundreds of millions, whose texts no memory holds at once: only those of the few objects
-# that may be hubs, by a hash, are told apart; the others when their parts have numbers.
-_READY_PAIRS = "SELECT r.subject, r.predicate, r.object, g.name FROM ready r JOIN given g ON r.predicate = g.property"
 _READY = {
-    "ready_crowds": """
-SELECT hash(predicate, object) AS crowd FROM ready_pairs GROUP BY hash(predicate, object) HAVING count(*) > {limit}
-UNION SELECT hash(predicate, object) FROM known_hubs
+    "ready_pairs": """
+SELECT DISTINCT r.subject, r.predicate, r.object, g.name FROM ready r JOIN given g ON r.predicate = g.property
 """,
     "ready_hubs": """
 SELECT predicate, object, name, subjects, is_known
-FROM (
-    SELECT predicate, object, name, count(*) AS subjects
-    FROM (SELECT DISTINCT p.* FROM ready_pairs p SEMI JOIN ready_crowds ON hash(predicate, object) = crowd) GROUP BY ALL
-)
+FROM (SELECT predicate, object, name, count(*) AS subjects FROM ready_pairs GROUP BY ALL)
 LEFT JOIN (SELECT DISTINCT object, predicate, true AS is_known FROM known_hubs) USING (predicate, object)
 WHERE subjects > {limit} OR is_known
 """,
     "ready_inverse": """
-SELECT object AS subject, name AS predicate, subject AS object, predicate AS property
+SELECT object AS subject, name AS predicate, subject AS object
 FROM ready_pairs ANTI JOIN ready_hubs USING (predicate, object)
 """,
     "hub_names": """
@@ -180,11 +173,11 @@ def _toml_entries(path: Path) -> list[tuple[str, str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class InverseCounts:
-    """How many claims about entities have an inverse (`claims`); the limit excludes `hubs` of claims and of ready-made facts.
-    `notes`: why some facts could have none, for the user. `ready`: the predicates of ready-made facts that
+    """How many claims about entities could have an inverse fact (`pairs`); the limit excludes `hubs` of these. `notes`:
+    why some facts could have none, for the user. `ready`: the predicates of ready-made facts that
     nobody named, and the names of their inverses: "" if most of their objects are no entities."""
 
-    claims: int
+    pairs: int
     hubs: int
     notes: tuple[str, ...] = ()
     ready: Mapping[str, str] = field(default_factory=dict)
@@ -274,22 +267,15 @@ def invert_claims(database: Tables, selection: Selection, step: Callable[[], obj
     for name, query in _CLAIMS.items():
         database.table(name, query.format(limit=selection.inverse_limit, of_classes=_OF_CLASSES))
         step()
-    database.view("ready_pairs", _READY_PAIRS)
     for name, query in _READY.items():
         database.table(name, query.format(limit=selection.inverse_limit))
     count = database.number
+    pairs = count("SELECT count(*) FROM pairs") + count("SELECT count(*) FROM ready_pairs")
     hubs = count("SELECT sum(subjects) FROM hubs") + count("SELECT sum(subjects) FROM ready_hubs")
-    notes = _not_invertible(
-        database, database.has_rows("pairs"), [property_ for property_, _ in given], by_rule, refused
-    )
+    notes = _not_invertible(database, pairs, [property_ for property_, _ in given], by_rule, refused)
     notes += _of_hubs(database, selection.inverse_limit)
-    database.drop("pairs", "ready_crowds")
-    return InverseCounts(
-        count("SELECT count(*) FROM inverse_claims"),
-        hubs,
-        notes,
-        {**by_rule, **{predicate: "" for predicate, *_ in refused}},
-    )
+    database.drop("pairs", "ready_pairs", "given")
+    return InverseCounts(pairs, hubs, notes, {**by_rule, **{predicate: "" for predicate, *_ in refused}})
 
 
 def _ready_inverses(database: Tables, selection: Selection) -> tuple[dict[str, str], list[tuple[str, int, int]]]:
@@ -314,7 +300,7 @@ def _ready_inverses(database: Tables, selection: Selection) -> tuple[dict[str, s
 
 def _not_invertible(
     database: Tables,
-    has_pairs: bool,
+    pairs: int,
     given: Sequence[str],
     by_rule: Mapping[str, str],
     refused: Sequence[tuple[str, int, int]],
@@ -322,7 +308,7 @@ def _not_invertible(
     """Return lines for the user: which predicates of ready-made facts have inverse facts, and why others have none."""
     predicates = {row[0] for row in database.rows("SELECT DISTINCT predicate FROM ready")}
     if not predicates:
-        return () if has_pairs else ("--inverse: no fact has an entity as its object, so there are no inverse facts",)
+        return () if pairs else ("--inverse: no fact has an entity as its object, so there are no inverse facts",)
     unused = [name for name in given if name not in predicates and not is_property(name)]
     notes = [f"--inverse-names: no fact has the predicate {_some(unused)}"] if unused else []
     if by_rule:

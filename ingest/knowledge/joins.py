@@ -215,13 +215,6 @@ SELECT e.unit AS subject, p.unit AS predicate, t.unit AS object, d.entity, d.pre
 FROM described d JOIN entity_units e USING (entity) JOIN units t USING (text) JOIN units p ON p.text = d.predicate
 ANTI JOIN claim_facts c ON c.subject = e.unit AND c.predicate = p.unit AND c.object = t.unit
 """
-_READY_INVERSE = """
-SELECT DISTINCT s.unit AS subject, p.unit AS predicate, o.unit AS object, r.property
-FROM ready_inverse r
-JOIN units s ON r.subject = s.text
-JOIN units p ON r.predicate = p.text
-JOIN units o ON r.object = o.text
-"""
 _INVERSE_FACTS = """
 SELECT i.* FROM (
     SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object
@@ -229,7 +222,12 @@ SELECT i.* FROM (
     JOIN entity_units s ON c.subject = s.entity
     JOIN entity_units p ON c.predicate = p.entity
     JOIN entity_units o ON c.object = o.entity
-    UNION SELECT subject, predicate, object FROM ready_inverse_units
+    UNION
+    SELECT s.unit, p.unit, o.unit
+    FROM ready_inverse r
+    JOIN units s ON r.subject = s.text
+    JOIN units p ON r.predicate = p.text
+    JOIN units o ON r.object = o.text
 ) i
 ANTI JOIN claim_facts USING (subject, predicate, object)
 ANTI JOIN description_facts USING (subject, predicate, object)
@@ -276,7 +274,6 @@ _FACTS_OF_KINDS = {
     "claim_facts": _CLAIM_FACTS,
     "description_facts": _DESCRIPTION_FACTS,
     "alias_facts": ALIAS_FACTS,
-    "ready_inverse_units": _READY_INVERSE,
     "inverse_facts": _INVERSE_FACTS,
 }
 _AFTER_FACTS = {"hubs_with_counts": _HUBS}
@@ -316,8 +313,7 @@ def account_for(
     of_places = dict(database.rows(_NAMES_BY_LANGUAGE.format(wanted=bool(selection.aliases))))
     by_language = {code: of_places.get(at, 0) for at, code in enumerate(selection.languages) if code != "mul"}
     nameless = [code for code, named in by_language.items() if not named and any(by_language.values())]
-    could = inverted.claims + count("SELECT count(*) FROM ready_inverse_units")
-    not_inverted = {"hub": inverted.hubs, "already a fact": could - derived}
+    not_inverted = {"hub": inverted.hubs, "already a fact": inverted.pairs - inverted.hubs - derived}
     by_rule = {rule: count(f"SELECT count(*) FROM used WHERE {condition}") for rule, condition in _RULES.items()}
     descriptions = count("SELECT count(*) FROM description_facts")
     return Report(
