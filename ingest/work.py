@@ -31,6 +31,8 @@ _MACROS = """
 CREATE MACRO cut(part, size) AS
     CASE WHEN length(part) > size THEN rtrim(substr(part, 1, size - 1)) || '…' ELSE part END;
 """
+MOST_PARTS = 16
+"""In how many parts distinct texts are found, one after another, if memory is short: each reads all of them again."""
 
 
 def names_of(connection: Connection) -> tuple[str, str, str]:
@@ -113,9 +115,25 @@ class WorkDatabase:
         self.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")
 
     def numbered(self, name: str, query: str, number: str) -> None:
-        self.table("texts", query)  # a statement each: together the two would not fit into memory that either fits into
+        # A statement each: together the two would not fit into memory that either fits into.
+        self._distinct("texts", query)
         self.table(name, f"SELECT CAST(row_number() OVER (ORDER BY text) - 1 AS INTEGER) AS {number}, text FROM texts")
         self.drop("texts")
+
+    def _distinct(self, name: str, query: str) -> None:
+        """Make a table of the distinct texts of a query, all at once, or else a part of them after another."""
+        import duckdb
+
+        for parts in (1, 4, MOST_PARTS):
+            self.table(name, f"SELECT text FROM ({query}) LIMIT 0")
+            try:
+                for part in range(parts):
+                    of_part = f"WHERE hash(text) % {parts} = {part}" if parts > 1 else ""
+                    self.execute(f"INSERT INTO {name} SELECT DISTINCT text FROM ({query}) {of_part}")
+                return
+            except duckdb.OutOfMemoryException:
+                if parts == MOST_PARTS:
+                    raise
 
     def table_of(self, name: str, rows: pa.Table) -> None:
         with self.lend("incoming", rows):
@@ -231,8 +249,8 @@ class Tables(Protocol):
         """Make a view of a query, in place of one of that name, which the query may not read."""
 
     def numbered(self, name: str, query: str, number: str) -> None:
-        """Make a table of the rows of a query with the column `text`, distinct, after a column `number` INTEGER: from 0,
-        in the order of the texts' bytes."""
+        """Make a table of the distinct rows of a query with the column `text`, after a column `number` INTEGER: from 0, in the
+        order of the texts' bytes."""
 
     def table_of(self, name: str, rows: pa.Table) -> None:
         """Make a table of an Arrow table, in place of one of that name."""

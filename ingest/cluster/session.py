@@ -352,7 +352,9 @@ class ClusterTables:
 
     def numbered(self, name: str, query: str, number: str) -> None:
         # One window over all rows would sort them in one task.
-        ordered = write_sorted(self._spark, self._spark.sql(expand(query)), "text", self._place(f"{name}-sorted"))
+        ordered = write_sorted(
+            self._spark, self._spark.sql(expand(query)).distinct(), "text", self._place(f"{name}-sorted")
+        )
         starts = pa.table({"part": list(ordered.starts), "start": list(ordered.starts.values())})
         self._spark.createDataFrame(starts).createOrReplaceTempView(f"{name}_starts")
         self._spark.read.parquet(ordered.folder).createOrReplaceTempView(f"{name}_sorted")

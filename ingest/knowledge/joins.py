@@ -11,6 +11,7 @@ The tables, made from the staged ones (`refactx.ingest.parsers.parsed`) and thos
 * `used`: the entities whose names occur in a fact; `predicates`: the predicates among them with the kind of their
   objects
 * `units`: each distinct part with its number, in the order of the texts (not of the input)
+* `ready_facts`, `ready_inverse_facts`: ready-made facts, and their inverses, as triples of units
 * `hubs_with_counts`: the rows of `hub_names` with the number of their facts (`refactx.postgres.catalogue`)
 * `facts`: distinct triples of units: claims, then descriptions and aliases that are no claim, then inverse facts that
   are none of these; and those of statements with their tails (`refactx.ingest.knowledge.statements`)
@@ -32,6 +33,7 @@ from refactx.ingest.knowledge.names import (
     choose_aliases,
 )
 from refactx.ingest.knowledge.names import FACTS as ALIAS_FACTS
+from refactx.ingest.knowledge.units import join_units
 from refactx.ingest.parsers.parsed import DESCRIPTION, LABEL, OTHER_NAME, SHORT_DESCRIPTION, TITLE
 from refactx.ingest.parsers.values import NO_LANGUAGE, VALUE_KINDS
 from refactx.ingest.report import MOST_PROPERTY_ALIASES, Report
@@ -172,19 +174,17 @@ FROM (
 GROUP BY entity
 """
 _UNITS = """
-SELECT DISTINCT text FROM (
-    SELECT name AS text FROM used
-    UNION ALL SELECT text FROM judged WHERE reason IS NULL AND text IS NOT NULL
-    UNION ALL SELECT text FROM described
-    UNION ALL SELECT predicate FROM described
-    UNION ALL SELECT subject FROM ready
-    UNION ALL SELECT predicate FROM ready
-    UNION ALL SELECT object FROM ready
-    UNION ALL SELECT predicate FROM ready_inverse
-    UNION ALL SELECT name FROM aliased
-    UNION ALL SELECT '{alias_of}' FROM aliased
-    {units}
-)
+SELECT name AS text FROM used
+UNION ALL SELECT text FROM judged WHERE reason IS NULL AND text IS NOT NULL
+UNION ALL SELECT text FROM described
+UNION ALL SELECT predicate FROM described
+UNION ALL SELECT subject FROM ready
+UNION ALL SELECT predicate FROM ready
+UNION ALL SELECT object FROM ready
+UNION ALL SELECT predicate FROM ready_inverse
+UNION ALL SELECT name FROM aliased
+UNION ALL SELECT '{alias_of}' FROM aliased
+{units}
 """
 _ENTITY_UNITS = "SELECT entity, unit FROM used JOIN units ON used.name = units.text"
 _CLAIM_FACTS = """
@@ -203,11 +203,7 @@ SELECT DISTINCT * FROM (
     JOIN units t ON j.text = t.text
     WHERE j.reason IS NULL
     UNION ALL
-    SELECT s.unit, p.unit, o.unit
-    FROM ready r
-    JOIN units s ON r.subject = s.text
-    JOIN (SELECT unit, text FROM units WHERE text IN (SELECT predicate FROM ready)) p ON r.predicate = p.text
-    JOIN units o ON r.object = o.text
+    SELECT * FROM ready_facts
 )
 """
 _DESCRIPTION_FACTS = """
@@ -223,11 +219,7 @@ SELECT i.* FROM (
     JOIN entity_units p ON c.predicate = p.entity
     JOIN entity_units o ON c.object = o.entity
     UNION
-    SELECT s.unit, p.unit, o.unit
-    FROM ready_inverse r
-    JOIN units s ON r.subject = s.text
-    JOIN units p ON r.predicate = p.text
-    JOIN units o ON r.object = o.text
+    SELECT * FROM ready_inverse_facts
 ) i
 ANTI JOIN claim_facts USING (subject, predicate, object)
 ANTI JOIN description_facts USING (subject, predicate, object)
@@ -438,6 +430,8 @@ def join_facts(
     run(_IN_FACTS)
     database.numbered("units", _UNITS.format(**values), "unit")
     step()
+    for table in ("ready", "ready_inverse"):
+        join_units(database, f"{table}_facts", table)
     run(_FACTS_OF_KINDS)
     database.view("plain_facts", _FACTS)
     if is_stated:

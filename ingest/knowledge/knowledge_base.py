@@ -36,6 +36,7 @@ from refactx.ingest.knowledge.joins import STEPS, join_facts
 from refactx.ingest.knowledge.names import KnownNames, labels_by_language, name_entities
 from refactx.ingest.knowledge.statements import REFERENCE_ROWS, state_claims
 from refactx.ingest.knowledge.structure import NO_GRAPH, GraphShape, check_named, shape_graph
+from refactx.ingest.knowledge.units import join_units
 from refactx.ingest.parsers.formats import OTHER_GRAPH, LineAccount
 from refactx.ingest.parsers.parsed import LABEL, SCHEMAS, TITLE
 from refactx.ingest.report import Report
@@ -162,17 +163,11 @@ def write_facts(database: WorkDatabase, table: str, folder: Path) -> None:
     """Write a table of facts (`subject, predicate, object, tail`, that of a plain fact is empty) as a knowledge base has them:
     the files of units and of facts."""
     has_tails = bool(database.rows(f"SELECT 1 FROM {table} WHERE tail <> '' LIMIT 1"))
-    tail, join = (", coalesce(t.unit, -1) AS tail", " LEFT JOIN units t ON t.text = f.tail") if has_tails else ("", "")
-    parts = " UNION ".join(f"SELECT {part} AS text FROM {table}" for part in ("subject", "predicate", "object"))
-    parts += f" UNION SELECT tail FROM {table} WHERE tail <> ''"
-    database.numbered("units", parts, "unit")
+    parts = " UNION ALL ".join(f"SELECT {part} AS text FROM {table}" for part in ("subject", "predicate", "object"))
+    database.numbered("units", f"{parts} UNION ALL SELECT tail FROM {table} WHERE tail <> ''", "unit")
     database.write_parquet("SELECT unit, text FROM units ORDER BY unit", folder / "units.parquet")
-    database.write_parquet(
-        f"SELECT s.unit AS subject, p.unit AS predicate, o.unit AS object{tail} FROM {table} f"
-        " JOIN units s ON s.text = f.subject JOIN units p ON p.text = f.predicate JOIN units o ON o.text = f.object"
-        f"{join} ORDER BY ALL",
-        folder / "facts.parquet",
-    )
+    join_units(database, "facts_of_units", table, has_tails=has_tails)
+    database.write_parquet("SELECT * FROM facts_of_units ORDER BY ALL", folder / "facts.parquet")
 
 
 def _report(

@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from refactx.entity_ids import FIRST_OTHER
 from refactx.index.names import REFERENCES
+from refactx.ingest.knowledge.units import join_units
 from refactx.ingest.parsers.parsed import AMOUNT, DEPRECATED, OF_NO_FACT, PRECISION, QUOTED, TIME, UNIT
 from refactx.ingest.parsers.values import VALUE_KINDS, format_time
 from refactx.ingest.qualifiers import MOST, order_of, places_of_names
@@ -139,9 +140,7 @@ LEFT JOIN tails l ON j.statement = l.statement LEFT JOIN units t ON t.text = l.t
 _STATEMENT_FACTS = """
 SELECT subject, predicate, object, tail FROM stated_rows WHERE tail >= 0
 UNION
-SELECT s.unit, p.unit, o.unit, t.unit FROM ready_statements r
-JOIN units s ON s.text = r.subject JOIN units p ON p.text = r.predicate
-JOIN units o ON o.text = r.object JOIN units t ON t.text = r.tail
+SELECT * FROM ready_statement_facts
 """
 FACTS = """
 SELECT subject, predicate, object, -1 AS tail FROM plain_facts
@@ -259,6 +258,7 @@ def join_qualifiers(database: Tables, limit: int, keeps_external_ids: bool) -> N
 def make_statement_facts(database: Tables) -> None:
     """Make `stated_rows` and `statement_facts` from units."""
     database.table("stated_rows", _STATED_ROWS)
+    join_units(database, "ready_statement_facts", "ready_statements", has_tails=True)
     database.table("statement_facts", _STATEMENT_FACTS)
 
 

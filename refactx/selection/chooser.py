@@ -10,7 +10,8 @@ them.
 import heapq
 import logging
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,7 +22,7 @@ from refactx.decoding.machine import Machine
 from refactx.decoding.states import Free, InFact, State
 from refactx.engines.engine import Choice, FactChooser, IdPath, ScoreReading, Steps, TreeReading
 from refactx.fact import DESCRIPTIONS
-from refactx.linking.names import bare_name
+from refactx.linking.names import bare_name, unaccented
 from refactx.selection.answer_lines import AnswerLines
 from refactx.selection.candidates import (
     CandidateSearch,
@@ -124,7 +125,7 @@ class FactChoice:
             != sum(left for path, left in search.exhausted.items() if path[: len(after.prefix)] == after.prefix)
         ]
         likely = self._likely(fresh or list(matching.values()), is_first=not state.facts)
-        return (yield from self._best_property(likely, search, trees))
+        return (yield from self._best_property(self._told_apart(likely, search.named), search, trees))
 
     def _likely(self, matching: Sequence[ScoredSubject], *, is_first: bool) -> list[ScoredSubject]:
         """Return the subjects that are not far below the best without the question: of the first fact, nearer if the question
@@ -135,6 +136,30 @@ class FactChoice:
         if is_first and self._queries is not None and self._queries.antecedent == "before" and named > -math.inf:
             least_unnamed = math.inf
         return [one for one in matching if one.score >= (least if one.subject.is_named else least_unnamed)]
+
+    def _told_apart(self, matching: Sequence[ScoredSubject], named: Collection[IdPath]) -> list[ScoredSubject]:
+        """Return the subjects without those all of whose properties a namesake with more facts has: no property tells that they
+        are meant. They stay if the question has their id (`named` has their ids), or a word of their description that the
+        namesake's lacks."""
+        queries, names = self._channel.queries, [self._subject_name(one.subject) for one in matching]
+        said = {word for word in _words(self._channel.text) if queries is None or not queries.words.is_function(word)}
+        bare, words = list(map(bare_name, names)), [_words(name) & said for name in names]
+        facts = [one.subject.state.children.total for one in matching]
+        own = {
+            n: set(properties_of(self._machine, one.subject).values())
+            for n, one in enumerate(matching)
+            if bare.count(bare[n]) > 1
+        }
+
+        def has_all_of(n: int, other: int) -> bool:
+            is_namesake = bare[n] == bare[other] and facts[n] > facts[other]
+            return is_namesake and own[n] >= own[other] and words[n] >= words[other]
+
+        return [
+            one
+            for n, one in enumerate(matching)
+            if one.subject.ids in named or not any(has_all_of(other, n) for other in range(len(names)))
+        ]
 
     def _best_property(
         self, matching: Sequence[ScoredSubject], search: CandidateSearch, trees: TreeReading
@@ -252,6 +277,10 @@ class FactChoice:
         named = [n for n in order if matching[n].subject.is_named and scores[n] >= best - weights.keep_named_within]
         favourite = max((n for n in order if matching[n].subject.is_named), key=lambda n: own[n], default=None)
         return list(dict.fromkeys([*near, *named[:1], *(() if favourite is None else (favourite,))]))
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", unaccented(text)))
 
 
 def _last_name(text: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from threading import Timer
 
+import duckdb
 import pytest
 
 from refactx.errors import RefactxError
@@ -24,3 +25,18 @@ def test_a_statement_that_fails_reports_the_folder_and_what_to_do(tmp_path: Path
         open_work_database(tmp_path, Resources(memory="100MB", workers=1)) as work,
     ):
         work.execute("SELECT * FROM missing")
+
+
+def test_distinct_texts_are_numbered_in_less_memory_than_they_need_at_once(tmp_path: Path) -> None:
+    texts = "SELECT 'the text of number ' || range % 3000000 AS text FROM range(3100000)"
+    with open_work_database(tmp_path, Resources(memory="30MB", workers=2)) as work:
+        with pytest.raises(duckdb.OutOfMemoryException):
+            work.table("found", f"SELECT DISTINCT text FROM ({texts})")
+        work.numbered("units", texts, "unit")
+        found = [
+            text
+            for batch in work.batches("SELECT text FROM units ORDER BY unit", 100_000)
+            for text in batch["text"].to_pylist()
+        ]
+        assert work.rows("SELECT count(*), min(unit), max(unit) FROM units") == [(3_000_000, 0, 2_999_999)]
+    assert found == sorted(f"the text of number {number}" for number in range(3_000_000))

@@ -1,6 +1,7 @@
 """Facts chosen by the question: the choice is what plain forward passes over whole texts would make."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -119,7 +120,29 @@ class TestTheChoice:
                 scores[subject, path] = score + before[subject]
         least = max(before.values()) - weights.subject_gap
         self.doubtful += sum(score < least for score in before.values())
-        return {(subject, path): score for (subject, path), score in scores.items() if before[subject] >= least}
+        near = {subject for subject, score in before.items() if score >= least}
+        hidden = {one for one in near if any(self.hides(index, left, other, one, question) for other in near)}
+        self.hidden += len(hidden)
+        return {(one, path): score for (one, path), score in scores.items() if one in near - hidden}
+
+    def hides(
+        self,
+        index: MemoryIndex,
+        left: Sequence[tuple[int, ...]],
+        other: tuple[int, ...],
+        one: tuple[int, ...],
+        question: str,
+    ) -> bool:
+        """Whether a namesake has more facts, all properties, and all words of the question that the name of `one` has."""
+
+        def of(subject: tuple[int, ...]) -> tuple[str, int, set[tuple[int, ...]], set[str]]:
+            name = index.tokenizer.decode(subject).strip(" <>")
+            words = set(re.findall(r"\w+", name.lower())) & set(re.findall(r"\w+", question.lower()))
+            facts = sum(fact[: len(subject)] == subject for fact in left)
+            return name.partition(" (")[0], facts, texts_of_properties(index, left, subject), words
+
+        (bare, facts, paths, words), (other_bare, more, other_paths, other_words) = of(one), of(other)
+        return bare == other_bare and more > facts and other_paths >= paths and other_words >= words
 
     def names_of(
         self, index: MemoryIndex, left: Sequence[tuple[int, ...]], subject: tuple[int, ...]
@@ -174,7 +197,14 @@ class TestTheChoice:
         assert self.compared(NAMESAKES, "a Fact:", range(2), QUESTIONS[0], {"subject_gap": 2.0}) > 2
         assert self.doubtful > 2
 
-    reasons = doubtful = 0
+    @pytest.mark.parametrize(("question", "is_hidden"), [("who is it?", True), ("who is b?", False)])
+    def test_leaves_out_a_namesake_all_of_whose_properties_another_has_unless_the_question_tells_it(
+        self, question: str, is_hidden: bool
+    ) -> None:
+        assert self.compared(NAMESAKES, "a Fact:", range(2), question, {}) > 1
+        assert (self.hidden > 0) == is_hidden
+
+    reasons = doubtful = hidden = 0
 
     def compared(
         self, graph: Sequence[str], text: str, seeds: Iterable[int], question: str, weights: dict[str, float]
@@ -207,7 +237,7 @@ class TestTheChoice:
         model = tiny_model()
         model.get_output_embeddings().weight.data.zero_()
         index = tiny_index(NAMESAKES)
-        chosen = channel(index, share_weight=prior, another_fact_gain=math.inf)
+        chosen = channel(index, "who is b?", share_weight=prior, another_fact_gain=math.inf)  # hides none of them
         grounded = ground(model, tiny_tokenizer(), index)
         out = grounded.generate(**prompts("a Fact: <Bo ("), channel=chosen, max_new_tokens=40, do_sample=False)
         assert parts(grounded.facts(out)[0][0].text)[0] == subject
