@@ -366,3 +366,14 @@ class TestAPropertyThatSaysTheSubjectsOwnName:
 
     def test_is_chosen_if_there_are_no_others(self) -> None:
         assert self.property_of(["<Bo (n)> <pin> <Bo>"], 0) == "pin"
+
+
+def test_a_namesake_that_the_question_has_by_its_id_is_not_left_out() -> None:
+    index = tiny_index(NAMESAKES)
+    machine = Machine(index)
+    paths = sorted({until_closed(index, fact, 1) for fact in index.sequences})
+    some = [ScoredSubject(SubjectCandidate(ids=ids, state=machine.follow(machine.begin(0), ids))) for ids in paths]  # type: ignore[arg-type]
+    [hidden] = [ids for ids in paths if index.tokenizer.decode(ids).strip() == "<Bo (b)>"]
+    left = [one.subject.ids for one in fact_choice(index)._told_apart(some, ())]
+    assert left == [ids for ids in paths if ids != hidden]
+    assert fact_choice(index)._told_apart(some, [hidden]) == some
