@@ -114,8 +114,8 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6545,  # the names of a cache; private members of Transformers in one module, which names what is missing
     "walks": 4955,  # values by a path; bounds that admit their value; times of day; statements in hops, groups and tables
-    "selection": 4890,  # one of two values; groups, sums and tables; sets with a bound; statements; namesakes
-    "ask": 7275,  # claims said the wrong way round; lessons in pairs; facts of a text, and units there; its claims; statements
+    "selection": 4920,  # one of two values; groups, sums and tables; sets with a bound; statements; namesakes; whole names
+    "ask": 7295,  # claims the wrong way round; lessons in pairs; facts of a text, units; claims; statements; names for ids
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15725,  # values by a path; lessons in queries; learned patterns; varied examples; columns as walks
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped

@@ -1,6 +1,7 @@
 """The asker: prompt → text → answer, with facts of an index as proof, or without facts.
 
-The same question with and without an index differs in nothing but the constraint.
+The same question with and without an index differs in nothing but the constraint, and the names of things that the index
+knows by the ids in the question.
 """
 
 from bisect import bisect_left
@@ -47,11 +48,13 @@ LONGEST_PREFIX = 2000
 
 @dataclass(frozen=True, slots=True)
 class EncodedQuestion:
-    """A question and the `ids` of its prompt; `left_out`: how many earlier turns the prompt does not have; `most`: the
-    most ids that may follow; `thought`: how many of these a thought may take, which the prompt then opens; `earlier`: the
-    texts of the turns that the prompt has."""
+    """A question and the `ids` of its prompt; `named`: the question as the prompt has it, with the names of things in place of
+    their ids; `left_out`: how many earlier turns the prompt does not have; `most`: the most ids that may follow; `thought`:
+    how many of these a thought may take, which the prompt then opens; `earlier`: the texts of the turns that the prompt
+    has."""
 
     question: str
+    named: str
     ids: list[int]
     left_out: int = 0
     most: int = 0
@@ -61,10 +64,17 @@ class EncodedQuestion:
 
 class PromptInputs:
     """The inputs of one model for questions with one prompt. `room`: the most ids that the model takes, if known;
-    `thoughts`: the marks of its thoughts, if it thinks."""
+    `thoughts`: the marks of its thoughts, if it thinks; `with_names`: returns a question with names in place of ids."""
 
-    def __init__(self, tokenizer: Any, prompt: Prompt, room: int | None, thoughts: ThoughtTokens | None = None) -> None:
-        self._tokenizer, self._prompt, self._room = tokenizer, prompt, room
+    def __init__(
+        self,
+        tokenizer: Any,
+        prompt: Prompt,
+        room: int | None,
+        thoughts: ThoughtTokens | None = None,
+        with_names: Callable[[str], str] = str,
+    ) -> None:
+        self._tokenizer, self._prompt, self._room, self._with_names = tokenizer, prompt, room, with_names
         self._closing = 0 if thoughts is None else len(thoughts.closing)
         self._prefixes: dict[tuple[str, bool], list[int]] = {}  # by the caller's system message, and whether they think
 
@@ -77,12 +87,13 @@ class PromptInputs:
         model takes; of these, an answer comes first up to their half. Raises InputError for a question that has no
         visible text or is too long for the model.
         """
-        room, left_out, wanted = self._room, 0, options.max_new_tokens
+        room, left_out, wanted, named = self._room, 0, options.max_new_tokens, self._with_names(question)
+        history = [replace(turn, question=self._with_names(turn.question)) for turn in history]
         if options.think:
             wanted += max(options.think, self._closing + 1)
 
         def ids_of(turns: Sequence[Example]) -> list[int]:
-            return self._prompt.ids(self._tokenizer, question, turns, system, think=options.think > 0)
+            return self._prompt.ids(self._tokenizer, named, turns, system, think=options.think > 0)
 
         def fits(ids: Sequence[int]) -> bool:
             return room is None or len(ids) + min(wanted, room // 2) <= room
@@ -100,7 +111,7 @@ class PromptInputs:
         left = min(options.think, most - min(options.max_new_tokens, most // 2)) - self._closing
         thought = max(1, left) if options.think else 0
         earlier = tuple(f"{turn.question}\n{turn.answer}" for turn in history[left_out:])
-        return EncodedQuestion(question.strip(), ids, left_out, most, thought, earlier)
+        return EncodedQuestion(question.strip(), named.strip(), ids, left_out, most, thought, earlier)
 
     def prefix(self, system: str = "", *, think: bool = False) -> list[int]:
         """Return the ids with which nearly all prompts begin: a first token of a question may include text before it.
@@ -219,8 +230,9 @@ class Asker:
         self._lock, self._generates = Lock(), cast("Writer | None", None)
         self._reading, self._reader = Lock(), cast("FactReader | None", None)
         self._thoughts = thinking_of(tokenizer).tokens(tokenizer)
-        self._inputs = PromptInputs(tokenizer, self._prompt, self._model.room, self._thoughts)
         self._channels = None if found is None else Channels(found, self._prompt, self._model.ends)
+        names = str if self._channels is None else self._channels.with_names
+        self._inputs = PromptInputs(tokenizer, self._prompt, self._model.room, self._thoughts, names)
         self._queries = None if found is None else own_queries(found, self._prompt, self._model.ends)
         grammar = None if self._queries is None else self._queries.grammar
         self._writer = (
@@ -370,7 +382,7 @@ class Asker:
         self._prompt.messages(question)
         if self._channels is None or self._writer.machine is None:
             raise InputError("there is no index to query: give one")
-        channel = self._channels.of(question)
+        channel = self._channels.of(self._channels.with_names(question))
         return choose_query(question.strip(), channel, self._writer.machine, self._model, cancelled)
 
     def check(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> TextClaims:
@@ -458,7 +470,7 @@ class Asker:
                 max_new_tokens=one.most,
                 thought=one.thought,
                 channel=self._channels.of(
-                    one.question,
+                    one.named,
                     options.min_confidence,
                     one.most - one.thought,
                     one.earlier,

@@ -6,11 +6,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, cast
 
 from refactx.ask.prompt import Prompt
+from refactx.decoding.machine import Machine
 from refactx.decoding.states import FactSource
 from refactx.fact import clean_part
 from refactx.ranking.ranker import Ranker, open_ranker
 from refactx.selection.channel import Channel, QuerySources
-from refactx.selection.mentions import FoldedTokens, QueryWords
+from refactx.selection.mentions import FoldedTokens, QueryWords, with_names
 from refactx.tokenizer import FactTokenizer
 from refactx.walks.language import FactSet
 
@@ -94,6 +95,11 @@ class Channels:
         channel = replace(channel, queries=replace(self._queries, words=words))
         code = words.language if answer_language in (None, "question") else answer_language
         return self._answering(channel, code, self._queries.words)
+
+    def with_names(self, question: str) -> str:
+        """Return a question with the names of things in place of their ids (`refactx.selection.mentions.with_names`)."""
+        known = self._queries
+        return question if known is None else with_names(Machine(self._index), known.tokens, question, known.facts)
 
     def of_sentence(self, sentence: str, earlier: Sequence[str]) -> Channel | None:
         """Return the channel of a sentence of a text, given those before it."""

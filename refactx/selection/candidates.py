@@ -222,8 +222,7 @@ class CandidateSearch:
         # By the name, however it is spelt, with a description after it or without.
         ways = defaultdict[str, list[tuple[_NameStart, list[NamedEntity]]]](list)
         for name in (yield from self._find_names(state)):
-            some = entities_of_name(self.machine, state, name.ids, name.state, self.weights.subjects_of_name)
-            if some:
+            if some := self._entities_of(state, name):
                 ways[self._written(name.state)].append((name, some))
         found: list[SubjectCandidate] = []
         for same in ways.values():
@@ -274,6 +273,17 @@ class CandidateSearch:
             running = [one for one in left if not is_done(one.subject, one.state)]
         best = [one for n, near in enumerate(nearest) for one in self._likeliest(n, done, most, near)]
         return [PropertyCandidate(one.subject, one.ids, one.own) for one in best]
+
+    def _entities_of(self, start: InFact, name: _NameStart) -> list[NamedEntity]:
+        """Return the entities that a name may mean: where the question names some of them with their descriptions, these."""
+        most = self.weights.subjects_of_name
+        whole = [path for path in self.named if path[: len(name.ids)] == name.ids]
+        if not whole or name.ids in whole:
+            return entities_of_name(self.machine, start, name.ids, name.state, most)
+        ends = {path: end for path in whole if isinstance(end := self.machine.follow(start, path), InFact)}
+        total = sum(end.children.total for end in ends.values())
+        best = heapq.nlargest(most, ends.items(), key=lambda one: one[1].children.total)
+        return [NamedEntity(ids=path, state=end, share=end.children.total / total) for path, end in best]
 
     def _written(self, state: InFact) -> str:
         """Return the name in which a state is, or that it has ended, without a description, in lower case."""

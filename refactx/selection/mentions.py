@@ -58,14 +58,15 @@ class MentionSpan:
 
     `start`, `stop`: the half-open range of its characters in the question; `ids`: those of the name after the state
     that it was looked for from, up to its closing bracket or to the parenthesis that tells entities of one name
-    apart (the last one may have text beyond that); `state`: that after them. `by_id`: whether the question has its id.
+    apart (the last one may have text beyond that); `state`: that after them. `is_whole`: whether the question has
+    its id, or its description too.
     """
 
     start: int
     stop: int
     ids: IdPath
     state: InFact
-    by_id: bool = False
+    is_whole: bool = False
 
     def is_within(self, other: "MentionSpan") -> bool:
         """Return whether all of its words are of another span too."""
@@ -527,7 +528,7 @@ def named_spans(
     """Return the mention spans of a question at the beginning of facts, without its function words.
 
     The singular in a question names a class that is called by its plural, as tables are, if it names nothing else. An id
-    stands for its name, if it is no name itself.
+    stands for its name, if it is no name itself; a name with its description, as `Ann (painter)`, means that entity alone.
     """
     written, question, start = question, question.replace("_", " "), machine.begin(0)
     spans = find_mention_spans(machine, start, tokens, question, words.is_function)
@@ -552,10 +553,23 @@ def named_spans(
     return [*(span for span in spans if not any(span.is_within(one) for one in linked)), *linked]
 
 
+def with_names(machine: Machine, tokens: FoldedTokens, question: str, facts: FactSet) -> str:
+    """Return a question with the names of things in place of their ids: `the capital of Q230`. An id within a name stays."""
+    found = facts.linker.ids_in(question) if isinstance(facts, LinkedFactSet) else []
+    if not found:
+        return question
+    spans = find_mention_spans(machine, machine.begin(0), tokens, question)
+    for start, stop, name in reversed(found):
+        if not any(span.start <= start and stop <= span.stop for span in spans):
+            question = f"{question[:start]}{name}{question[stop:]}"
+    return question
+
+
 def _linked_spans(
     machine: Machine, linker: Linker, words: QueryWords, question: str, spans: Sequence[MentionSpan]
 ) -> list[MentionSpan]:
-    """Return the mention spans of ids, and of names in other spellings, that are not within the `spans` of a question."""
+    """Return the mention spans of ids, of names with descriptions, and of names in other spellings, that are not within the
+    `spans` of a question."""
     found, start = list[MentionSpan](), machine.begin(0)
     places = [(begin, stop, [name], True) for begin, stop, name in linker.ids_in(question)]
     for word in islice(_WORDS.finditer(question.replace("_", " ")), MOST_LINKED):
@@ -563,9 +577,13 @@ def _linked_spans(
         if not (is_inner or word[2].isdecimal() or words.is_function(word[2])):
             named = linker.beginning(word[1])
             places += [(word.start(), word.start() + size, names, False) for size, names in named.items()]
-    for begin, stop, names, by_id in places:
+    for bracket in islice(re.finditer(r" \(", question), WORDS):
+        begins = [word.start() for word in _WORD.finditer(question, 0, bracket.start())][-WORDS:]
+        stops = [bracket.start() + end.end() for end in islice(re.finditer(r"\)", question[bracket.start() :]), 4)]
+        places += [(begin, stop, [question[begin:stop]], True) for begin in begins for stop in stops]
+    for begin, stop, names, is_whole in places:
         ways = (path_of_name(machine, start, name) for name in dict.fromkeys(names))
-        found += [MentionSpan(begin, stop, *way, by_id=by_id) for way in ways if way is not None]
+        found += [MentionSpan(begin, stop, *way, is_whole=is_whole) for way in ways if way is not None]
     found = [one for one in found if not any(one.is_within(span) for span in spans)]
     return [one for one in found if not any(one.is_within(other) and not other.is_within(one) for other in found)]
 
@@ -639,7 +657,7 @@ def find_mentions(machine: Machine, facts: FactSet, question: str, spans: Sequen
     )  # by place and name: a name may end in many ids
     for span in spans:
         some = entities_of_name(machine, start, span.ids, span.state, MOST_ENTITIES)
-        if span.by_id:
+        if span.is_whole:
             some = [replace(one, alias=question[span.start : span.stop]) for one in some]
         written = _name_of(machine, span.state).partition(" (")[0]
         named[span.start, span.stop, written] += [some] if some else []

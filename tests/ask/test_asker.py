@@ -12,6 +12,8 @@ from transformers import GenerationConfig, TextStreamer
 
 from refactx.ask.answer import Answer, final_answer
 from refactx.ask.asker import Asker
+from refactx.ask.channels import Channels
+from refactx.ask.prompt import Example
 from refactx.cli.views import plain
 from refactx.documents import answer_document, to_json
 from refactx.errors import InputError, ModelError
@@ -74,6 +76,21 @@ def test_an_index_without_facts_answers_nothing() -> None:
     """All text after a trigger would be the model's own."""
     with pytest.raises(InputError, match="no facts to answer with: add some"):
         tiny_asker(facts=[])
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_a_model_reads_the_names_of_ids_in_questions_and_turns(monkeypatch: pytest.MonkeyPatch, free: bool) -> None:
+    monkeypatch.setattr(Channels, "with_names", lambda _, question: question.replace("Q1", "Ann"))
+    asker, turn = tiny_asker(), Example("Q1 in?", "b Q1")
+    answer = asker.ask("Q1 Fact:", history=[turn], max_new_tokens=20, free=free)
+    read = tiny_asker(facts=FACTS if not free else None).ask(
+        "Ann Fact:", history=[replace(turn, question="Ann in?")], max_new_tokens=20, free=free
+    )
+    assert (answer.question, answer.text, answer.facts) == ("Q1 Fact:", read.text, read.facts)
+    [batched] = asker.ask_all(["Q1 Fact:"], max_new_tokens=20, free=free)
+    alone = tiny_asker().ask("Ann Fact:", max_new_tokens=20, free=free)
+    assert isinstance(batched, Answer)
+    assert (batched.question, batched.text) == ("Q1 Fact:", alone.text)
 
 
 def test_free_text_has_no_facts() -> None:

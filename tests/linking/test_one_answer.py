@@ -27,7 +27,7 @@ from refactx.ingest.source_options import Selection
 from refactx.iris import id_of_term
 from refactx.mcp import fact_server
 from refactx.selection.channel import Channel, QuerySources
-from refactx.selection.mentions import FoldedTokens, QueryWords
+from refactx.selection.mentions import FoldedTokens, QueryWords, find_mentions, with_names
 from refactx.selection.query_answers import QueryAnswers
 from refactx.sparql import LabelError, with_iris
 from refactx.sparql.placeholders import FactFeasibility, MemoryResolver, NameMemory, Placeholder, ResolvedMentions
@@ -353,3 +353,43 @@ def test_a_name_of_a_predicate_that_a_subject_lacks_is_met_with_names_like_it(wo
 def test_an_iri_of_any_scheme_stays_unless_the_index_has_this_name(world: World) -> None:
     text = "PREFIX a: <UTC+01:00> SELECT ?x { <isbn:1> <geo:1,2> ?x . ?x <tel:+1> a:b }"
     assert with_iris(text, world.facts).sparql == text
+
+
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("Where was Ann Lee born?", {"Q1", "Q2"}),
+        ("Where was Ann Lee (a poet) born?", {"Q1"}),
+        ("Is Ann Lee (a town) a town, or Bob?", {"Q2", "Q10"}),
+        ("Is it (Ann Lee (a town))?", {"Q2"}),
+        ("Is Ann Lee (a poet) in Ann Lee (a town)?", {"Q1", "Q2"}),
+        ("Is Ann Lee (a king) it?", {"Q1", "Q2"}),
+        ("Who is Q2?", {"Q2"}),
+        ("Who is wikidata.org/wiki/Q1?", {"Q1"}),
+        ("Is UTC+01:00 in Q6?", {"Q13", "Q6"}),
+        ("Who is Q404?", set()),
+    ],
+)
+def test_an_id_or_a_whole_name_in_a_question_means_one_thing(world: World, question: str, meant: set[str]) -> None:
+    named = with_names(world.machine, world.folded, question, world.facts)
+    for text in (question, named):
+        channel = Channel(examples=(), question=(), lead=0, text=text)
+        sources = QuerySources(facts=world.facts, words=QueryWords.of(read_words("en")), tokens=world.folded)
+        found = QueryAnswers(world.machine, channel, sources)
+        assert set(world.facts.ids([one.name for one in found.mentions.entities]).values()) == meant
+        subjects = [
+            one.name
+            for span in found.subject_spans
+            for one in find_mentions(world.machine, world.facts, text, [span]).entities
+        ]
+        assert set(world.facts.ids(subjects).values()) == meant
+
+
+def test_the_ids_in_a_question_are_read_as_names(world: World) -> None:
+    for question, read in [
+        ("What is the P26 of q4?", "What is the spouse of J. R. R. Tolkien (writer)?"),
+        ("Is https://www.wikidata.org/wiki/Q10 UTC+01:00?", "Is Bob UTC+01:00?"),
+        ("Is Q404 in Q2, or wd:Q2?", "Is Q404 in Ann Lee (a town), or Ann Lee (a town)?"),
+        ("Who is Bob?", "Who is Bob?"),
+    ]:
+        assert with_names(world.machine, world.folded, question, world.facts) == read

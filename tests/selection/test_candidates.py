@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,20 @@ def test_no_limit_on_names_holds_for_those_that_the_question_names(seed: int) ->
         names = shown(index, state, some)
         assert name in names and len(names) <= 2
         assert [one.own for one in some] == pytest.approx([own[text] for text in names])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_of_a_name_those_that_the_question_names_with_their_descriptions_are_meant(count: int) -> None:
+    index, limits = tiny_index(GRAPH), Weights(names=1, subjects_of_name=2)
+    every, _, state = found(index, "a Fact:", 0, EVERY_NAME)
+    paths = dict(zip(shown(index, state, every), (one.ids for one in every), strict=True))
+    facts = {"<Bo (b)>": 1, "<Bo (bb)>": 2, "<Bo (n)>": 4}
+    for wanted in combinations(facts, count):
+        some, _, _ = found(index, "a Fact:", 0, limits, [paths[name] for name in wanted])
+        shares = {text: one.share for text, one in zip(shown(index, state, some), some, strict=True) if one.is_named}
+        total = sum(facts[name] for name in wanted) + shares.get("<Bo>", 0)
+        best = sorted(wanted, key=lambda name: -facts[name])[:2]
+        assert shares == pytest.approx({name: facts[name] / total for name in best})
 
 
 PROPERTIES = (
