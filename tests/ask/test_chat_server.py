@@ -54,6 +54,13 @@ def test_a_parameter_that_is_refused_is_sent_no_more(server: ChatStub, caplog: p
     assert caplog.messages == ["m takes no temperature: its replies may vary"]
 
 
+@pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1beta/openai/", ""])
+def test_the_addresses_of_providers(server: ChatStub, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REFACTX_MODEL_KEY", "secret")
+    assert ChatServer("m", server.url.removesuffix("/v1") + path, ROLE).generate(SAID, 7) == "reply to Who?"
+    assert (server.paths, server.keys) == ([f"{path.rstrip('/')}/chat/completions"], ["Bearer secret"])
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [

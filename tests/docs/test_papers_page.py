@@ -29,6 +29,7 @@ TOO_LARGE = {
     "refactx eval QUESTIONS --sparql ids --shots 0": "its facts have no ids",
     "refactx eval QUESTIONS --sparql rag --shots 25 --train FILE": "the same",
     "refactx eval --pack liita --pattern TRANSLATION --modes prompt": "the prompt is longer than the tiny model takes",
+    'refactx translate "Quanti?" --pack liita --model-url URL': "the tests of packs run it, on a server",
     "refactx mcp --pack liita": "it serves until its input ends; the tests of mcp run it",
 }
 NEEDS_MODEL = ("eval QUESTIONS", "ask ")
