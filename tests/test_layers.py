@@ -114,7 +114,7 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6545,  # the names of a cache; private members of Transformers in one module, which names what is missing
     "walks": 4955,  # values by a path; bounds that admit their value; times of day; statements in hops, groups and tables
-    "selection": 4920,  # one of two values; groups, sums and tables; sets with a bound; statements; namesakes; whole names
+    "selection": 4980,  # groups, sums, tables; sets with a bound; statements; namesakes; whole names; ordinals backwards
     "ask": 7295,  # claims the wrong way round; lessons in pairs; facts of a text, units; claims; statements; names for ids
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15725,  # values by a path; lessons in queries; learned patterns; varied examples; columns as walks

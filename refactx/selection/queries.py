@@ -324,7 +324,7 @@ class QuerySearch:
         likely = [
             starts[at] for at in order[: weights.starts] if scores[at] >= scores[order[0]] - weights.keep_starts_within
         ]
-        pairs = [(start, one, near) for start in likely for one, near in self._nearest(start, head)]
+        pairs = [(start, one, near) for start in likely for one, near in self.nearest(start, head)]
         pairs = [pair for pair in pairs if self._is_named(pair[1])] or pairs
         single = frozenset[tuple[Mention, Predicate]]()
         if head == "count" and self.conditions.reads_values:
@@ -343,7 +343,7 @@ class QuerySearch:
         found = [Base(start, one, score) for (start, one, _), score in zip(pairs, scores, strict=True)]
         return sorted((one for one in found if one.score > -math.inf), key=lambda one: -one.score)
 
-    def _nearest(self, start: Mention, head: Head) -> list[tuple[Predicate, float]]:
+    def nearest(self, start: Mention, head: Head) -> list[tuple[Predicate, float]]:
         """Return the predicates of a start that are nearest to the question in meaning, and those that it names, with what
         their meaning says, in nats."""
         found = predicates_of(self._facts, start.name)

@@ -6,7 +6,9 @@ property: the facts with their qualifiers, and the answer. Its number, or yes or
 
 from collections.abc import Sequence
 from functools import cached_property
+from heapq import nlargest
 from itertools import combinations, islice
+from typing import NamedTuple
 
 from refactx.decoding.machine import Machine
 from refactx.engines.engine import Steps
@@ -27,6 +29,16 @@ COMPARING: tuple[Pattern, ...] = ("earlier", "later", "before", "after")
 """What words of a question have to say of two things, or their statements are not compared."""
 
 
+class _Placed(NamedTuple):
+    """An answer of statements at a time or place: the `line` of a query that means it, its `prior` in nats, what was `found`,
+    and the `facts` that prove it."""
+
+    line: str
+    prior: float
+    found: StatementAnswer
+    facts: Sequence[str]
+
+
 class StatementAnswers:
     """The statements of one text. `search`: what the question names."""
 
@@ -41,19 +53,26 @@ class StatementAnswers:
         search, weights = self._search, self._channel.weights
         if not self._facts.has_statements:
             return ()
-        words, bases = search.words.statements, list[Base]()
+        words, of_two = search.words.statements, list[Base]()
         if any(words.has(one, search.question) for one in COMPARING):
-            bases = yield from self._of_two()
+            of_two = yield from self._of_two()
+        bases = of_two
         if search.heads != ["list"]:
             found = yield from search.bases("ask" if "ask" in search.heads else "list")
-            bases = [*bases, *found[: 2 * weights.extended]]
-        of_values = self._of_values()
-        if not (bases or of_values):
+            bases = [*of_two, *found[: 2 * weights.extended]]
+        of_values, is_told = self._of_values(), {"ask", "count"}.isdisjoint(search.heads)
+        placed = self._of_places() if is_told and not of_two else []
+        if not (bases or of_values or placed):
             return ()
-        without, *scores = yield from search.likelihoods("", *(line for line, *_ in of_values))
-        for confidence, (_, answer, *of) in zip((score - without for score in scores), of_values, strict=True):
+        lines = [line for line, *_ in (*of_values, *placed)]
+        without, *scores = yield from search.likelihoods("", *lines)
+        of_places = [score + one.prior for score, one in zip(scores[len(of_values) :], placed, strict=True)]
+        for confidence, (_, answer, *of) in zip((score - without for score in scores), of_values, strict=False):
             if confidence >= weights.min_confidence and answer.values:
                 return self._whole(self._text_of_members(answer, *of), confidence)
+        if placed and max(of_places) - without >= weights.min_confidence:
+            best = max(range(len(placed)), key=of_places.__getitem__)
+            return self._whole(self._with_answer(placed[best].facts, placed[best].found), of_places[best] - without)
         for base in bases:
             confidence = base.score - without
             found_answer = (
@@ -125,6 +144,32 @@ class StatementAnswers:
                     found.append((line_of(query, class_, one.mention), answer, predicate, value))
         return found
 
+    def _of_places(self) -> list[_Placed]:
+        """Return the numbered statements at the time, or the place in their order, that the question names, by properties of
+        what it names, and what facts about their object say: who was the sixth president, and where was he born."""
+        search, facts, weights, placed = self._search, self._facts, self._channel.weights, list[_Placed]()
+        for start in search.mentions.entities:
+            place, ordinal = self._choice(start.name, ()).place or ("", "")
+            for one, near in search.nearest(start, "list") if place else ():
+                is_long = facts.counts([start.name], one.name)[0] > MOST_READ
+                found = None if is_long else self._answer(start.name, one.name)
+                numbers = [] if found is None else [each.values(self._times.ordinals) for each in found.statements]
+                if found is None or not numbers or not all(some and ordinal in ("", *some) for some in numbers):
+                    continue
+                line, proof = f"list <{start.called}> <{one.name}> {place}", self._lines(start.name, one.name, found)
+                placed.append(_Placed(line, near, found, proof))
+                thing, *others = {each.object for each in found.statements}
+                after = [] if others else predicates_of(facts, thing)
+                ways = zip(search.meanings([each.name for each in after], start), after, strict=True)
+                for meaning, each in nlargest(weights.likely_properties, ways, key=lambda way: way[0]):
+                    read = islice(facts.objects([thing], each.name), weights.facts_of_property)
+                    if start.name not in (values := [value for _, value in read]):
+                        told = StatementAnswer("objects", tuple(values), found.statements)
+                        shown = [*proof, *(verbalise(thing, each.name, value) for value in values)]
+                        prior = max(near, meaning) - weights.filter_gain
+                        placed.append(_Placed(f"{line} <{each.name}>", prior, told, shown))
+        return placed
+
     def _of_two(self) -> Steps[list[Base]]:
         """Return the starts and predicates that lead to two things which the question names, the likeliest first."""
         search, found = self._search, list[tuple[Mention, Predicate]]()
@@ -191,8 +236,12 @@ class StatementAnswers:
         return TimeNames.of(self._facts)
 
     def _text(self, subject: str, predicate: str, found: StatementAnswer, *, begun: bool = False) -> str:
-        """Return the rest of a text after the trigger: facts, each once, and the answer. Those that read a property backwards
-        are written forwards, where their qualifiers are. `begun`: a fact of the subject and predicate has begun."""
+        """Return the rest of a text after the trigger: facts, each once, and the answer."""
+        return self._with_answer(self._lines(subject, predicate, found, begun=begun), found)
+
+    def _lines(self, subject: str, predicate: str, found: StatementAnswer, *, begun: bool = False) -> list[str]:
+        """Return the facts of an answer. Those that read a property backwards are written forwards, where their qualifiers are.
+        `begun`: a fact of the subject and predicate has begun."""
         channel, facts = self._channel, self._facts
         shown = (found.statements or statements_of(facts, subject, predicate)[:1])[
             : max(1, channel.weights.facts_of_property)
@@ -204,7 +253,7 @@ class StatementAnswers:
         else:
             lines = [verbalise(subject, predicate, shown[0].object)] if begun else []
             lines += [verbalise(one.object, forwards, subject, one.qualifiers) for one in shown]
-        return self._with_answer(lines, found)
+        return lines
 
     def _text_of_members(self, found: StatementAnswer, predicate: str, value: str) -> str:
         """Return the text after the trigger of members of a class as objects of an answer, which all have a value."""

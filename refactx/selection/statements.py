@@ -153,6 +153,18 @@ class StatementChoice:
             text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text, flags=re.IGNORECASE)
         return text
 
+    @property
+    def place(self) -> tuple[str, str] | None:
+        """What a query says of the time, or of the place in their order, at which the question asks for statements, and the
+        ordinal that they then have, "" for any; None without one."""
+        for start, stop, _ in placed_spans(self._text, self.words):
+            return f"at <{self._text[start:stop]}>", ""
+        place = self.words.ordinal(self._text)
+        if place is None or place < 0:
+            return None if place is None else ("latest", "")
+        name = min(self.names.ordinals, default="ordinal")
+        return "earliest" if place == 1 else f"with <{name}> <{place}>", str(place)
+
     @cached_property
     def asks_when(self) -> bool:
         return self.words.has("when", self._text)
@@ -170,7 +182,8 @@ class StatementChoice:
         if self.spans and timed:
             some = [one for one in timed if self.spans[0].has(self.names.span(one))]
         is_placed = bool(self.spans and timed)
-        if not is_placed and not self.asks_when and not objects:
+        is_when = self.asks_when and self.words.ordinal(self._text) in (None, 1, -1)  # of when it was first, all count
+        if not is_placed and not is_when and not objects:
             placed = self._placed(some)
             is_placed, some = placed is not None, placed if placed is not None else some
         if "count" in self.heads and (is_placed or objects or by_value) and not _are_numbers(some):

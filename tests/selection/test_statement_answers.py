@@ -13,6 +13,7 @@ from support.query.world import FakeScore, Properties, WorldIndex, overlap
 from refactx.ask.prompt import load_prompt
 from refactx.engines.engine import TreeReading
 from refactx.fact import Qualifiers, qualifiers_of, split_fact, verbalise
+from refactx.selection import statement_answers
 from refactx.selection.statement_answers import statements_of
 from refactx.walks.facts import TreeFacts
 from refactx.walks.language import Statement
@@ -26,17 +27,29 @@ PROPERTIES: Properties = {
     "for work": ("P1686", "entity", ""),
     "population": ("P1082", "quantity", ""),
     "instance of": ("P31", "entity", "has instance"),
+    "position held": ("P39", "entity", "position held by"),
+    "series ordinal": ("P1545", "text", ""),
+    "place of birth": ("P19", "entity", "birthplace of"),
 }
 TOWN, ANN, BOB = "Springfield (city)", "Ann Lee (politician)", "Bob Ray (politician)"
 CUP, FILM = "Golden Cup (award)", "The Lake (film)"
+CHAIR, SEA, RIVER = "Chair of Ruritania (office)", "Strelsau (town)", "Zenda (town)"
 STATEMENTS: dict[tuple[str, str, str], Qualifiers] = {
     (TOWN, "mayor", ANN): (("start time", "1986"), ("end time", "1990")),
     (TOWN, "mayor", BOB): (("start time", "1990"), ("end time", "1994")),
     (ANN, "award received", CUP): (("point in time", "1984"), ("for work", FILM)),
     (TOWN, "population", "1200"): (("point in time", "1950"),),
     (TOWN, "population", "900"): (("point in time", "1987"),),
+    (ANN, "position held", CHAIR): (("start time", "1990"), ("end time", "1995"), ("series ordinal", "11")),
+    (BOB, "position held", CHAIR): (("start time", "1995"), ("end time", "1999"), ("series ordinal", "12")),
 }
-OTHERS = {(FILM, "instance of", "film"), (CUP, "instance of", "award"), (TOWN, "instance of", "city")}
+OTHERS = {
+    (ANN, "place of birth", SEA),
+    (BOB, "place of birth", RIVER),
+    (FILM, "instance of", "film"),
+    (CUP, "instance of", "award"),
+    (TOWN, "instance of", "city"),
+}
 
 
 class StatedIndex(WorldIndex):
@@ -131,6 +144,43 @@ def test_a_comparison_is_a_whole_text() -> None:
         f"Fact: <{TOWN}> <population> <1200> <point in time> <1950> .\n"
         f"Fact: <{TOWN}> <population> <900> <point in time> <1987> .\nAnswer: no"
     )
+
+
+HELD = {
+    name: f"Fact: <{name}> <position held> <{CHAIR}> <start time> <{start}> <end time> <{end}> <series ordinal> <{n}> .\n"
+    for name, start, end, n in [(ANN, 1990, 1995, 11), (BOB, 1995, 1999, 12)]
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Who held the position 12th Chair of Ruritania?", f"{HELD[BOB]}Answer: Bob Ray"),
+        ("Who held the position Chair of Ruritania in 1992?", f"{HELD[ANN]}Answer: Ann Lee"),
+        ("Who held the position Chair of Ruritania second?", ""),  # the numbers tell that it is not there
+        ("Who was the last to hold the position Chair of Ruritania?", f"{HELD[BOB]}Answer: Bob Ray"),
+        ("When was the position of 12th Chair of Ruritania held?", f"{HELD[BOB]}Answer: 1995"),
+        (
+            "What was the place of birth of the 11th Chair of Ruritania?",
+            f"{HELD[ANN]}Fact: <{ANN}> <place of birth> <{SEA}> .\nAnswer: Strelsau",
+        ),
+        (
+            "What was the place of birth of who held the position Chair of Ruritania in 1997?",
+            f"{HELD[BOB]}Fact: <{BOB}> <place of birth> <{RIVER}> .\nAnswer: Zenda",
+        ),
+        ("Who held the position 13th Chair of Ruritania?", ""),
+        ("Who held the position Chair of Ruritania in 1920?", ""),
+        ("Who held the position Chair of Ruritania?", ""),
+        ("How many held the position Chair of Ruritania in 1992?", f"{HELD[ANN]}Answer: 1"),
+    ],
+)
+def test_one_of_several_that_a_fact_leads_back_to_is_told_by_time_or_order(question: str, expected: str) -> None:
+    assert _text(INDEX.run(_of(question).begin(TreeReading.ROWS))) == expected
+
+
+def test_long_lists_are_not_read_for_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statement_answers, "MOST_READ", 1)
+    assert _text(INDEX.run(_of("Who held the position 12th Chair of Ruritania?").begin(TreeReading.ROWS))) == ""
 
 
 NAMES = ("a", "b (x)", "c", "d")
