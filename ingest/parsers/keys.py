@@ -322,7 +322,9 @@ class _Joins:
         """Add a key if all cells of a column fit; tell of it if most of them do. Return whether it was added."""
         cells = one.cells(at)
         missing, is_whole = _missing(cells, other.cells(key))
-        if not len(cells) or (one is other and one.column(at).equals(one.column(key))):
+        written = (one.column(at), other.column(key))
+        left, right = map(whole_numbers, written) if is_whole else written
+        if not len(cells) or (one is other and left.equals(right)):
             return False
         if not len(missing):
             self._keys.append(f"{one.named(at)}={other.named(key)}")

@@ -451,16 +451,16 @@ class _Body:
         if which.counted:
             return self._counted(member, which)
         before, self.lines = self.lines, []
-        kind = self._kind_after(which.hops, member.kind)
+        kind, values = self._kind_after(which.hops, member.kind), dict.fromkeys(which.values)
         if which.than:
             self._compare_sets(member, which, kind)
-        elif self._is_entity(kind, which.operator, which.value) and which.hops and not which.also:
+        elif self._is_entity(kind, which.operator, which.value) and which.hops and len(values) == 1:
             self.connect(member, which.hops, self.names.entity(which.value))
         else:
             term = f"?v{next(self._numbers)}" if which.hops else member.term
             if which.hops:
                 self.connect(member, which.hops, term)
-            self._where(" || ".join(self._compared(term, kind, which.operator, value) for value in which.values))
+            self._where(" || ".join(self._compared(term, kind, which.operator, value) for value in values))
         own = [f"FILTER NOT EXISTS {{ {' '.join(self.lines)} }}"] if which.negated else self.lines
         self.lines = [*before, *own]
         return None

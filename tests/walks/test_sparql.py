@@ -83,6 +83,13 @@ def test_values_lead_at_most_to_themselves_in_sparql_as_in_facts(line: str, expe
     assert read is None or members(with_inverse(claims), read) == expected
 
 
+@pytest.mark.parametrize("line", ["list <A> <p> which is <A> or <A>", "list <A> <p> which <m> is <B> or <B>"])
+def test_a_value_that_is_there_twice_is_one(line: str) -> None:
+    facts = SetFacts(frozenset({("A", "p", "A"), ("A", "m", "B")}))
+    once = line.rpartition(" or ")[0]
+    assert to_sparql(read_line(line), facts) == to_sparql(read_line(once), facts)
+
+
 @pytest.mark.long
 @settings(max_examples=400)
 @given(COMPARABLE)
