@@ -5,6 +5,7 @@ times, `n` quantities, `x` text, and `m` entities, read backwards by `m of`, and
 """
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -161,7 +162,9 @@ def compares(text: str, operator: str, value: str) -> bool:
             "from": one >= other,
             "up to": one <= other,
         }[operator]
-    if text in TIMES and value in TIMES:
+    if all(
+        re.fullmatch(r"\d{4}(-\d\d){0,2}", one) for one in (text, value)
+    ):  # bounds are read as others than `TIMES`
         contained = text.startswith(value)
         after = text > value and not contained
         return {"equals": contained, "over": after, "under": text < value, "from": text >= value, "up to": not after}[
