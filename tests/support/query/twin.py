@@ -162,9 +162,7 @@ def compares(text: str, operator: str, value: str) -> bool:
             "from": one >= other,
             "up to": one <= other,
         }[operator]
-    if all(
-        re.fullmatch(r"\d{4}(-\d\d){0,2}", one) for one in (text, value)
-    ):  # bounds are read as others than `TIMES`
+    if all(re.fullmatch(r"\d{4}(-\d\d){0,2}", one) for one in (text, value)):  # bounds are read as others than `TIMES`
         contained = text.startswith(value)
         after = text > value and not contained
         return {"equals": contained, "over": after, "under": text < value, "from": text >= value, "up to": not after}[
