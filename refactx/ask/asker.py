@@ -48,10 +48,9 @@ LONGEST_PREFIX = 2000
 
 @dataclass(frozen=True, slots=True)
 class EncodedQuestion:
-    """A question and the `ids` of its prompt; `named`: the question as the prompt has it, with the names of things in place of
-    their ids; `left_out`: how many earlier turns the prompt does not have; `most`: the most ids that may follow; `thought`:
-    how many of these a thought may take, which the prompt then opens; `earlier`: the texts of the turns that the prompt
-    has."""
+    """A question and the `ids` of its prompt; `named`: the question there, with names in place of ids; `left_out`: how many
+    earlier turns the prompt does not have; `most`: the most ids that may follow; `thought`: how many of these a thought may
+    take, which the prompt then opens; `earlier`: the texts of the turns that the prompt has."""
 
     question: str
     named: str

@@ -556,9 +556,7 @@ def named_spans(
 def with_names(machine: Machine, tokens: FoldedTokens, question: str, facts: FactSet) -> str:
     """Return a question with the names of things in place of their ids: `the capital of Q230`. An id within a name stays."""
     found = facts.linker.ids_in(question) if isinstance(facts, LinkedFactSet) else []
-    if not found:
-        return question
-    spans = find_mention_spans(machine, machine.begin(0), tokens, question)
+    spans = find_mention_spans(machine, machine.begin(0), tokens, question) if found else []
     for start, stop, name in reversed(found):
         if not any(span.start <= start and stop <= span.stop for span in spans):
             question = f"{question[:start]}{name}{question[stop:]}"

@@ -50,22 +50,19 @@ class StatementAnswers:
     def begin(self) -> Steps[Sequence[int]]:
         """Return the ids of a whole text about the likeliest subject and property of which a number, yes or no, or the first
         is asked for; empty if none has statements that answer."""
-        search, weights = self._search, self._channel.weights
+        search, weights, of_two = self._search, self._channel.weights, list[Base]()
         if not self._facts.has_statements:
             return ()
-        words, of_two = search.words.statements, list[Base]()
-        if any(words.has(one, search.question) for one in COMPARING):
+        if any(search.words.statements.has(one, search.question) for one in COMPARING):
             of_two = yield from self._of_two()
-        bases = of_two
+        of_values, bases, is_told = self._of_values(), of_two, {"ask", "count"}.isdisjoint(search.heads)
         if search.heads != ["list"]:
             found = yield from search.bases("ask" if "ask" in search.heads else "list")
             bases = [*of_two, *found[: 2 * weights.extended]]
-        of_values, is_told = self._of_values(), {"ask", "count"}.isdisjoint(search.heads)
         placed = self._of_places() if is_told and not of_two else []
         if not (bases or of_values or placed):
             return ()
-        lines = [line for line, *_ in (*of_values, *placed)]
-        without, *scores = yield from search.likelihoods("", *lines)
+        without, *scores = yield from search.likelihoods("", *(line for line, *_ in (*of_values, *placed)))
         of_places = [score + one.prior for score, one in zip(scores[len(of_values) :], placed, strict=True)]
         for confidence, (_, answer, *of) in zip((score - without for score in scores), of_values, strict=False):
             if confidence >= weights.min_confidence and answer.values:
@@ -147,27 +144,34 @@ class StatementAnswers:
     def _of_places(self) -> list[_Placed]:
         """Return the numbered statements at the time, or the place in their order, that the question names, by properties of
         what it names, and what facts about their object say: who was the sixth president, and where was he born."""
-        search, facts, weights, placed = self._search, self._facts, self._channel.weights, list[_Placed]()
+        search, facts, placed = self._search, self._facts, list[_Placed]()
         for start in search.mentions.entities:
-            place, ordinal = self._choice(start.name, ()).place or ("", "")
+            place, ordinal = self._choice(start.name, ()).place
             for one, near in search.nearest(start, "list") if place else ():
                 is_long = facts.counts([start.name], one.name)[0] > MOST_READ
                 found = None if is_long else self._answer(start.name, one.name)
                 numbers = [] if found is None else [each.values(self._times.ordinals) for each in found.statements]
                 if found is None or not numbers or not all(some and ordinal in ("", *some) for some in numbers):
                     continue
-                line, proof = f"list <{start.called}> <{one.name}> {place}", self._lines(start.name, one.name, found)
-                placed.append(_Placed(line, near, found, proof))
-                thing, *others = {each.object for each in found.statements}
-                after = [] if others else predicates_of(facts, thing)
-                ways = zip(search.meanings([each.name for each in after], start), after, strict=True)
-                for meaning, each in nlargest(weights.likely_properties, ways, key=lambda way: way[0]):
-                    read = islice(facts.objects([thing], each.name), weights.facts_of_property)
-                    if start.name not in (values := [value for _, value in read]):
-                        told = StatementAnswer("objects", tuple(values), found.statements)
-                        shown = [*proof, *(verbalise(thing, each.name, value) for value in values)]
-                        prior = max(near, meaning) - weights.filter_gain
-                        placed.append(_Placed(f"{line} <{each.name}>", prior, told, shown))
+                line = f"list <{start.called}> <{one.name}> {place}"
+                first = _Placed(line, near, found, self._lines(start.name, one.name, found))
+                placed += [first, *self._beyond(first, start)]
+        return placed
+
+    def _beyond(self, first: _Placed, start: Mention) -> list[_Placed]:
+        """Return what facts say of the object of placed statements of a start, by the properties that are nearest to the
+        question; nothing if these have several objects."""
+        search, facts, weights, placed = self._search, self._facts, self._channel.weights, list[_Placed]()
+        thing, *others = {one.object for one in first.found.statements}
+        after = [] if others else predicates_of(facts, thing)
+        ways = zip(search.meanings([one.name for one in after], start), after, strict=True)
+        for near, one in nlargest(weights.likely_properties, ways, key=lambda way: way[0]):
+            read = islice(facts.objects([thing], one.name), weights.facts_of_property)
+            if start.name not in (values := [value for _, value in read]):
+                told = StatementAnswer("objects", tuple(values), first.found.statements)
+                shown = [*first.facts, *(verbalise(thing, one.name, value) for value in values)]
+                line, prior = f"{first.line} <{one.name}>", max(first.prior, near) - weights.filter_gain
+                placed.append(_Placed(line, prior, told, shown))
         return placed
 
     def _of_two(self) -> Steps[list[Base]]:

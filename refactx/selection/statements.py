@@ -154,16 +154,14 @@ class StatementChoice:
         return text
 
     @property
-    def place(self) -> tuple[str, str] | None:
-        """What a query says of the time, or of the place in their order, at which the question asks for statements, and the
-        ordinal that they then have, "" for any; None without one."""
+    def place(self) -> tuple[str, str]:
+        """What a query says of the time, or of the place in their order, at which the question asks for statements, "" without
+        one, and the ordinal that they then have, "" for any."""
         for start, stop, _ in placed_spans(self._text, self.words):
             return f"at <{self._text[start:stop]}>", ""
-        place = self.words.ordinal(self._text)
-        if place is None or place < 0:
-            return None if place is None else ("latest", "")
-        name = min(self.names.ordinals, default="ordinal")
-        return "earliest" if place == 1 else f"with <{name}> <{place}>", str(place)
+        place, name = self.words.ordinal(self._text), min(self.names.ordinals, default="ordinal")
+        said = {None: "", 1: "earliest", -1: "latest"}.get(place, f"with <{name}> <{place}>")
+        return said, str(place) if place is not None and place > 0 else ""
 
     @cached_property
     def asks_when(self) -> bool:
