@@ -209,9 +209,8 @@ class StatementChoice:
         place = self.words.ordinal(self._text)
         if place is None:
             return None
-        numbered = [one for one in some if str(place) in one.values(self.names.ordinals)]
-        if numbered:
-            return numbered
+        if place > 0 and any(one.values(self.names.ordinals) for one in some):  # of mayors 14 to 16 none is the second
+            return [one for one in some if str(place) in one.values(self.names.ordinals)]
         return self.names.begun(some, place) or None
 
     def _when(self, some: Sequence[Statement]) -> StatementAnswer | None:
