@@ -13,9 +13,9 @@ class Option:
     """What is known of an option beside its name, type and default.
 
     `least`, `most`: the smallest and the largest value; `above`: a value that it has to exceed; `words`: names of values,
-    which may be given in their place; `choices`: all of its values; `old`: what names of earlier releases mean, which a
-    command still takes; `former`: the option's own name then, likewise. `group`: the heading of the help text that it is
-    under; `metavar`: what stands for its value there; `flag`: its name in a command, if that is another one.
+    which may stand for them; `kinds`: what may have one each, as `KIND=X,...`; `choices`: all of its values; `old`: what
+    names of earlier releases mean, which a command still takes; `former`: the option's own name then, likewise. `group`: the
+    heading of the help text that it is under; `metavar`: what stands for its value there; `flag`: its name in a command.
     """
 
     help: str
@@ -24,6 +24,7 @@ class Option:
     most: int | None = None
     above: int | None = None
     words: Mapping[str, int] = field(default_factory=dict)
+    kinds: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     old: Mapping[str, str] = field(default_factory=dict)
     former: str = ""

@@ -117,11 +117,11 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "selection": 4980,  # groups, sums, tables; sets with a bound; statements; namesakes; whole names; ordinals backwards
     "ask": 7295,  # claims the wrong way round; lessons in pairs; facts of a text, units; claims; statements; names for ids
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
-    "sparql": 15725,  # values by a path; lessons in queries; learned patterns; varied examples; columns as walks
+    "sparql": 15740,  # values by a path; lessons in queries; learned patterns; varied examples; columns; similarity by kind
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
-    "eval": 5825,  # BLEU without prefixes; runs without a channel say so; thresholds; unknown ids; harnesses; runs compared
+    "eval": 5915,  # BLEU without prefixes; runs without a channel say so; learned thresholds; unknown ids; runs compared
     "documents server mcp": 8960,  # tools for templates without; claims; qualifiers; classes of replies; references of facts
-    "cli models build": 7900,  # the sample by a name; lessons in queries; compare; extract; check; remember; languages
+    "cli models build": 7945,  # the sample by a name; lessons in queries; compare; extract; check; remember; numbers by kind
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

@@ -58,10 +58,13 @@ def calibrate(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Find the confidence that answers need (--min-confidence) by questions whose answers are known. The same command continues
-    a stopped run. With --pack: fit the confidence of translations to a run of `refactx eval --pack`, for that model.
+    """Find the confidence that answers need, or how similar names have to be, by questions whose answers are known. The same
+    command continues a stopped run. With --run of `refactx eval --sparql placeholders`: learn --tau, the similarity of
+    names. With --pack: fit the confidence of translations to a run of `refactx eval --pack`, for that model.
     """
     from refactx.eval.calibration import calibrate as find
+    from refactx.eval.calibration import report_in
+    from refactx.eval.policy_task import PolicyTask
     from refactx.selection.weights import Weights, load_weights, weights_file
 
     if pack_name is not None:
@@ -70,6 +73,10 @@ def calibrate(
         raise InputError("--mode is of packs: give --pack with it")
     if (questions is None) == (run is None):
         raise InputError("give either a file of questions or --run with the folder of a run of refactx eval")
+    if run is not None and report_in(run).get("task") == PolicyTask.name:
+        if save is not None:
+            raise InputError("--save writes weights of answers, and thresholds of names are none: give them by --tau")
+        return _calibrate_names(run, given["db"], precision, as_json)
     folder = run if run is not None else _ask(questions, weights=weights, **given)
     found = find(folder, precision)
     if save is not None:
@@ -99,6 +106,22 @@ def calibrate(
         f"`min_confidence = {found.min_confidence:g}` in the prompt file"
         + ("" if save is None else f"; {save} has all weights, for --weights")
     )
+    return None
+
+
+def _calibrate_names(run: Path, db: str | None, precision: float | None, as_json: bool) -> None:
+    from refactx.eval.calibration import calibrate_names
+
+    found = calibrate_names(run, db, 0.5 if precision is None else precision)
+    _warn_of_few(sum(kind.names for kind in found.kinds.values()), "name")
+    if as_json:
+        return common.print_json(found.to_json())
+    click.echo(f"names in {run} that the index has otherwise; AUC of the similarity {_number(found.auc.value)}")
+    click.echo(f"{'kind':>10} {'names':>6} {'right':>6} {'least similarity':>17}")
+    for name, kind in found.kinds.items():
+        click.echo(f"{name:>10} {kind.names:>6} {kind.right:>6} {_number(kind.least):>17}")
+    tau = ",".join(f"{name}={kind.least:g}" for name, kind in found.kinds.items() if kind.least is not None)
+    click.echo(f"use it with `--policy placeholders --tau {tau}`")
     return None
 
 

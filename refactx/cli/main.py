@@ -63,7 +63,7 @@ COMMANDS = {  # where each command is, and its line in the list, as its own help
     ),
     "calibrate": (
         "calibrate:calibrate",
-        "Find the confidence that answers need (--min-confidence) by questions whose answers are known.",
+        "Find the confidence that answers need, or how similar names have to be, by questions whose answers are known.",
     ),
 }
 

@@ -63,6 +63,22 @@ class Number(click.FloatRange):
         return number
 
 
+class NumberByKind(Number):
+    """The type of an option that is a number, or one for some `kinds`, such as `entity=0.7,relation=0.9`."""
+
+    def __init__(self, kinds: Sequence[str], **limits: Any) -> None:
+        super().__init__(**limits)
+        self._kinds = kinds
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number of an option's text, or a number by kind. Raises BadParameter for another text."""
+        pairs = [one.partition("=") for one in parts_of(value)] if isinstance(value, str) and "=" in value else []
+        if any(kind not in self._kinds for kind, _, _ in pairs):
+            self.fail(f"{value!r} is no number, and none for some of {', '.join(self._kinds)}", param, ctx)
+        found = {kind: Number.convert(self, number, param, ctx) for kind, _, number in pairs}
+        return found or super().convert(value, param, ctx)
+
+
 class NamedNumber(click.IntRange):
     """The type of an option that is a whole number, or one of some `words` for such numbers."""
 
@@ -145,7 +161,9 @@ def _click_option(name: str, kind: Any, default: Any, known: Option) -> Decorato
         return click.option(both, name, is_flag=True, default=default, help=known.help)
     least, is_open = (known.least, False) if known.above is None else (known.above, True)
     value: Any = str
-    if known.choices:
+    if known.kinds:
+        value = NumberByKind(known.kinds, min=least, max=known.most, min_open=is_open)
+    elif known.choices:
         value = RenamedChoice(known.choices, known.old)
     elif known.words:
         value = NamedNumber(known.words, min=known.least, max=known.most)

@@ -22,7 +22,7 @@ from refactx.linking.names import bare_name
 from refactx.options import option
 from refactx.sparql.engines import Rows
 from refactx.sparql.packs.prompt import STEERED, WRITERS, load_sparql_prompt, writer_named
-from refactx.sparql.placeholders.entry import MemoryEntry, MentionChoice
+from refactx.sparql.placeholders.entry import PAPER, MemoryEntry, MentionChoice, Thresholds
 from refactx.walks import AnsweredQuery, QueryError, read_line, resolve, to_sparql, write_line
 from refactx.walks.evaluate import DEFAULT_LIMITS
 from refactx.walks.facts import TreeFacts
@@ -191,8 +191,14 @@ class PolicyOptions:
     model_url: str | None = option(None, "OpenAI-compatible server of the model.", metavar="URL", group=_SPARQL)
     sparql_prompt: str = option("sparql", "sparql or a .toml file.", metavar="PROMPT", group=_SPARQL)
     grammar: bool = option(True, "constrained: only SPARQL with names; default: on.", group=_SPARQL)
-    tau: float | None = option(
-        None, "placeholders: similarity that names need.", least=0, most=1, metavar="X", group=_SPARQL
+    tau: Thresholds | None = option(
+        None,
+        "Similarity that names need; or KIND=X,...",
+        kinds=tuple(PAPER),
+        least=0,
+        most=1,
+        metavar="X",
+        group=_SPARQL,
     )
     run_on: str | None = option(
         None, "tree, store or URL; auto: store if there is one.", metavar="WHERE", group=_SPARQL

@@ -59,7 +59,7 @@ def kinds(files: tuple[Path, ...], language: str | None, plot: Path | None, as_j
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), metavar="FOLDER", help="Of train.jsonl, test.jsonl."
 )
-@click.option("--unknown", is_flag=True, help="Each test query has an id that no other query has.")
+@click.option("--unknown", is_flag=True, help="Each test query has an id that no training query has.")
 @click.option(
     "--share", default=0.1, show_default=True, type=common.Number(0, 1), metavar="X", help="Of test questions."
 )

@@ -1,23 +1,33 @@
-"""Calibrations from finished runs: the threshold of the confidence of answers, and the confidence of translations."""
+"""Calibrations from finished runs: thresholds of the confidence of answers and of the similarity of names, and the
+confidence of translations."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from refactx.errors import InputError
 from refactx.eval.answer_task import AnswerTask, answer_confidence
 from refactx.eval.pack_task import PackTask
+from refactx.eval.policy_task import GOLD, PolicyTask
 from refactx.eval.run import RunLog, read_document
 from refactx.eval.statistics import Estimate, ThresholdPoint, best_point, curve_of, proportion, separation, table_of
 from refactx.fact import counted
+from refactx.index.open import open_index
+from refactx.sparql.labels import ids_of
 from refactx.sparql.packs.pack import Pack
-from refactx.sparql.packs.translation import PackCalibration, fit
+from refactx.sparql.packs.translation import FEWEST, Attempt, PackCalibration, fit, logistic
+from refactx.sparql.packs.writers import resolved
+from refactx.sparql.placeholders.entry import PAPER, Match
+from refactx.sparql.placeholders.opening import open_memory
+from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver
 
 RIGHT = 0.5
 """A translation counts as right, for the AUC, if the F1 of its rows is more."""
 _FOLDS = 10
+_STEPS = 10
+"""The steps from 0 to 1 in which similarities are counted, so that their coefficient is some 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +117,17 @@ def _between(values: Sequence[float], threshold: float, floor: float) -> float:
     return next((value for value in near if low < value <= high), high)
 
 
-def _results(folder: Path) -> tuple[list[tuple[float | None, bool, bool]], float]:
-    """Return each question's confidence, whether it has an answer, and a right one; and the run's own threshold."""
+def report_in(folder: Path) -> dict[str, Any]:
+    """Return the report of a finished run. Raises InputError if there is none."""
     path = folder / "report.json"
     if not path.exists():
         raise InputError(f"{folder} has no report.json: give the folder of a finished run of refactx eval")
-    report = read_document(path, "run the same command of refactx eval again")
+    return read_document(path, "run the same command of refactx eval again")
+
+
+def _results(folder: Path) -> tuple[list[tuple[float | None, bool, bool]], float]:
+    """Return each question's confidence, whether it has an answer, and a right one; and the run's own threshold."""
+    path, report = folder / "report.json", report_in(folder)
     if report.get("task") != AnswerTask.name:
         raise InputError(f"{path} is no report on answers of this release of refactx: give the folder of such a run")
     try:
@@ -181,3 +196,75 @@ def _left_out(pack: Pack, model: str, features: Sequence[Sequence[float]], right
         part = fit(pack, model, [features[at] for at in kept], [right[at] for at in kept], fewest=1)
         errors += [(part.of(features[at]) - right[at]) ** 2 for at in range(len(right)) if at % _FOLDS == fold]
     return sum(errors) / len(errors)
+
+
+@dataclass(frozen=True, slots=True)
+class KindOfNames:
+    """The names of a kind: how many there are, how many of them mean the right thing, and the least similarity at which a
+    name is likely enough to; None if there are none to tell from."""
+
+    names: int
+    right: int
+    least: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class NameThresholds:
+    """Thresholds that are learned from names which an index does not have as they were written. `auc`: of the similarity."""
+
+    kinds: Mapping[Match, KindOfNames]
+    auc: Estimate
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kinds": {name: asdict(kind) for name, kind in self.kinds.items()}, "auc": self.auc.to_json()}
+
+
+def calibrate_names(folder: Path, db: str | None = None, precision: float = 0.5) -> NameThresholds:
+    """Learn how similar names have to be, from what `placeholders` wrote in a run of `refactx eval --sparql`.
+
+    Each name means the nearest that the run's index has, and is right if the gold query has its id. A sigmoid of the
+    similarity and the kind is fitted to that (`logistic`); its threshold is where a name is right with a probability of
+    `precision`. (A sigmoid head of the retriever is what the paper on PGMR has as future work.)
+
+    Raises InputError if the folder has no such report, or too few such names, or if similar names are no likelier right.
+    """
+    report = report_in(folder)
+    if report.get("task") != PolicyTask.name or "placeholders" not in report["runs"]:
+        raise InputError(
+            f"{folder} has no names that a memory resolves: give a run of refactx eval --sparql placeholders"
+        )
+    with open_index(report["settings"]["index"], db) as index:
+        resolver = MemoryResolver(open_memory(index), tau=0, feasible=FactFeasibility(index))
+        seen = list[tuple[Match, float, bool]]()
+        with RunLog(folder, GOLD) as golds, RunLog(folder, "placeholders") as texts:
+            for key, record in ((key, one) for key, one in texts.records.items() if key in golds.records):
+                gold = ids_of(golds.records[key]["sparql"])
+                for one in resolved(Attempt(text=record.get("text", "")), resolver).choices.values():
+                    if one.match is not None:
+                        seen.append((one.match, one.similarity, one.entry.id in gold.entities | gold.properties))
+    if len(seen) < FEWEST:
+        raise InputError(
+            f"{folder} has {counted(len(seen), 'name')} that the index does not have as written, and {FEWEST} are needed: "
+            "ask more questions"
+        )
+    return thresholds_of(seen, precision)
+
+
+def thresholds_of(seen: Sequence[tuple[Match, float, bool]], precision: float) -> NameThresholds:
+    """Return the thresholds of names by kind (`calibrate_names`). Of each name: its kind, its similarity, if it is right."""
+    right = {kind: [one for other, _, one in seen if other == kind] for kind in PAPER}
+    rows = [(1.0, _STEPS * alike, *(float(kind == other) for other in PAPER)) for kind, alike, _ in seen]
+    constant, slope, *of_kinds = logistic(rows, [float(one) for *_, one in seen])
+    if slope <= 0:
+        raise InputError(
+            "similar names are no likelier right than others here: ask more questions, or give --tau yourself"
+        )
+    wanted = math.log(precision / (1 - precision)) if precision < 1 else math.inf
+    least = [min(1.0, max(0.0, (wanted - constant - own) / slope / _STEPS)) for own in of_kinds]
+    return NameThresholds(
+        {
+            kind: KindOfNames(len(some), sum(some), round(at, 2) if some else None)
+            for (kind, some), at in zip(right.items(), least, strict=True)
+        },
+        separation([alike for _, alike, _ in seen], [one for *_, one in seen]),
+    )

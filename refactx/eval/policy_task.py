@@ -30,7 +30,7 @@ from refactx.sparql.packs.shots import ShotChoice, shots_of, training_examples
 from refactx.sparql.packs.translation import Attempt
 from refactx.sparql.packs.translator import Translator
 from refactx.sparql.packs.writers import open_writers, resolved
-from refactx.sparql.placeholders.entry import Memory
+from refactx.sparql.placeholders.entry import Memory, Thresholds
 from refactx.sparql.placeholders.opening import open_memory
 from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver
 from refactx.sparql.placeholders.text import read_pgmr
@@ -85,7 +85,7 @@ class PolicyTask(IndexTask):
     policies: tuple[WriterName, ...]
     sparql_prompt: str = "sparql"
     model_url: str | None = None
-    tau: float | None = None
+    tau: Thresholds | None = None
     run_on: str | None = None
     timeout: float = SECONDS
     shots: tuple[int, ShotChoice] | None = None

@@ -22,14 +22,16 @@ TOO_LARGE = {
     "refactx ingest FILE --inverse --tokenizer MODEL --index bank": "the tests of ingest run it",
     "refactx train QUESTIONS": "it takes minutes, and hundreds of questions",
     "refactx train QUESTIONS --task sparql --text placeholders": "the same",
-    "refactx calibrate QUESTIONS": "the tiny model has no confidence",
+    "refactx calibrate --run RUN": "it takes 20 names that a model wrote otherwise; the tests of such runs run it",
     "refactx eval QUESTIONS --sparql placeholders": "it needs a memory",
     "refactx eval QUESTIONS --sparql placeholders --thresholds 0.5,0.7": "the same",
     "refactx eval QUESTIONS --sparql rag-placeholders": "the same",
-    "refactx eval QUESTIONS --sparql ids --shots 0": "its facts have no ids",
+    "refactx eval QUESTIONS --sparql ids --shots 0 --adapter adapter": "its facts have no ids",
+    "refactx eval QUESTIONS --sparql harvest": "the same",
     "refactx eval QUESTIONS --sparql rag --shots 25 --train FILE": "the same",
     "refactx eval --pack liita --pattern TRANSLATION --modes prompt": "the prompt is longer than the tiny model takes",
     'refactx translate "Quanti?" --pack liita --model-url URL': "the tests of packs run it, on a server",
+    'refactx translate "Quanti?" --pack liita --stream': "the same",
     "refactx mcp --pack liita": "it serves until its input ends; the tests of mcp run it",
 }
 NEEDS_MODEL = ("eval QUESTIONS", "ask ")

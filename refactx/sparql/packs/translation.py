@@ -158,10 +158,27 @@ def fit(
 ) -> PackCalibration:
     """Return the calibration of translations. `features`: of each; `right`: how right it is, from 0 to 1, such as its F1.
 
-    Newton's method, with a ridge on all coefficients but the constant. Raises InputError for less than `fewest`.
+    Raises InputError for less than `fewest`.
     """
     if len(features) < fewest:
         raise InputError(f"a calibration needs at least {fewest} translations, but there are {len(features)}: ask more")
+    return PackCalibration(
+        pack=pack.name,
+        fingerprint=pack.fingerprint,
+        model=model,
+        translations=len(features),
+        coefficients=logistic(features, right),
+    )
+
+
+def logistic(features: Sequence[Sequence[float]], right: Sequence[float]) -> tuple[float, ...]:
+    """Return the coefficients of features, the first of which is 1, in the log odds of being right.
+
+    Newton's method, with a ridge on all coefficients but the first.
+
+    >>> logistic([(1.0,), (1.0,), (1.0,), (1.0,)], [1.0, 1.0, 1.0, 0.0])  # 3 to 1
+    (1.098612,)
+    """
     x, y = np.array(features, np.float64), np.array(right, np.float64)
     ridge = _RIDGE * np.eye(x.shape[1])
     ridge[0, 0] = 1e-6
@@ -173,13 +190,7 @@ def fit(
         weights += step
         if np.abs(step).max() < 1e-9:
             break
-    return PackCalibration(
-        pack=pack.name,
-        fingerprint=pack.fingerprint,
-        model=model,
-        translations=len(features),
-        coefficients=tuple(round(float(w), 6) for w in weights),
-    )
+    return tuple(round(float(w), 6) for w in weights)
 
 
 def save(calibration: PackCalibration) -> Path:

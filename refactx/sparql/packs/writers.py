@@ -51,6 +51,7 @@ from refactx.sparql.placeholders.entry import (
     MentionChoice,
     Near,
     Refused,
+    Thresholds,
     entry_of,
     has_label,
     is_described,
@@ -448,7 +449,7 @@ def make_writer(
     ask: Callable[[str], Sequence[LinkedFact]] | None = None,
     choose: Callable[[str], QueryChoice] | None = None,
     memory: Memory | None = None,
-    tau: float | None = None,
+    tau: Thresholds | None = None,
     prompt: SparqlPrompt | None = None,
 ) -> PolicyWriter:
     """Return a writer on an open index.
@@ -495,7 +496,7 @@ def open_writers(
     machine: "EngineOptions | None" = None,
     answers: "Prompt | None" = None,
     prompt: SparqlPrompt | None = None,
-    tau: float | None = None,
+    tau: Thresholds | None = None,
 ) -> dict[WriterName, PolicyWriter]:
     """Return some writers on an open index, over one model, which is loaded by name.
 

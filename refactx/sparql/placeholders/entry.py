@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Match = Literal["entity", "relation", "namesake"]
 """What a threshold is for: an entity or a relation that is only near a mention, or an entity with the mention's label
 and another description."""
+Thresholds = float | Mapping[Match, float]
+"""The least similarity, for all kinds of matches or for some of them."""
 
 PAPER: Mapping[Match, float] = {"entity": 0.85, "relation": 0.85, "namesake": 0.85}
 """The least similarities of the paper, found with BGE as the encoder."""
@@ -152,6 +154,13 @@ class MentionChoice:
     similarity: float
     how: How
     feasible: bool | None = None
+
+    @property
+    def match(self) -> Match | None:
+        """What the threshold of its similarity is for; None for a label with the right description, or with none."""
+        if self.how != "nearest":
+            return "namesake" if self.similarity < 1 else None
+        return self.mention.kind
 
 
 @dataclass(frozen=True, slots=True)

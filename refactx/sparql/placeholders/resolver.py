@@ -24,6 +24,7 @@ from refactx.sparql.placeholders.entry import (
     MentionChoice,
     Refused,
     ResolvedMentions,
+    Thresholds,
     WeighedChoice,
     is_described,
     mention_text,
@@ -232,7 +233,7 @@ def _trimmed(options: Mapping[str, Sequence[WeighedChoice]]) -> dict[str, list[W
 class MemoryResolver:
     """A resolver of mentions by a memory (`refactx.sparql.placeholders.Resolver`).
 
-    `tau`: the least similarity, for all kinds of choices or by kind; None: the memory's own thresholds. `feasible`: what
+    `tau`: the least similarity, for all kinds of choices or by kind; else: the memory's own thresholds. `feasible`: what
     is known of facts, None: nothing. `ignore_case`: for text in lower case, where case does not tell labels apart.
     `must_match`: refuse queries with a pattern that matches no fact.
 
@@ -247,14 +248,14 @@ class MemoryResolver:
         self,
         memory: Memory,
         *,
-        tau: float | Mapping[Match, float] | None = None,
+        tau: Thresholds | None = None,
         feasible: Feasible | None = None,
         ignore_case: bool = False,
         must_match: bool = False,
     ) -> None:
         self._memory, self._feasible, self._ignore_case, self._must_match = memory, feasible, ignore_case, must_match
-        least = memory.thresholds if tau is None else tau
-        self._least_of = least if isinstance(least, Mapping) else dict.fromkeys(PAPER, least)
+        of_kinds = dict.fromkeys(PAPER, tau) if isinstance(tau, float | int) else tau or {}
+        self._least_of: dict[Match, float] = {**memory.thresholds, **of_kinds}
 
     def resolve_query(self, query: PgmrQuery) -> ResolvedMentions | Refused:
         """Return what the placeholders of a query stand for, or why it is refused.
@@ -342,18 +343,11 @@ class MemoryResolver:
         return sorted(options, key=lambda one: -one.weight)
 
     def _least(self, choice: MentionChoice) -> float:
-        """Return the least similarity of such a choice. A label with the right description, or with none, has 1."""
-        match: Match = choice.mention.kind if choice.how == "nearest" else "namesake"
-        return self._least_of[match]
+        return 0.0 if choice.match is None else self._least_of[choice.match]
 
     def _passing(self, options: Sequence[WeighedChoice]) -> list[WeighedChoice]:
         """Return the options that are what was asked for, or similar enough to it."""
-        return [
-            one
-            for one in options
-            if one.choice.similarity >= self._least(one.choice)
-            or (one.choice.how != "nearest" and one.choice.similarity == 1)
-        ]
+        return [one for one in options if one.choice.similarity >= self._least(one.choice)]
 
     def _refusal(self, name: str, mention: Placeholder, options: Sequence[WeighedChoice]) -> Refused | None:
         if self._passing(options):
