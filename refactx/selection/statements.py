@@ -184,7 +184,12 @@ class StatementChoice:
         if not is_placed and not is_when and not objects:
             placed = self._placed(some)
             is_placed, some = placed is not None, placed if placed is not None else some
-        if "count" in self.heads and (is_placed or objects or by_value) and not _are_numbers(some):
+        if (
+            "count" in self.heads
+            and (some or self.spans)
+            and (is_placed or objects or by_value)
+            and not _are_numbers(some)
+        ):
             return self._count(some)
         if "ask" in self.heads and is_placed and objects:
             return StatementAnswer("truth", (self.yes if some else self.no,), tuple(some or timed))
@@ -209,9 +214,21 @@ class StatementChoice:
         place = self.words.ordinal(self._text)
         if place is None:
             return None
-        if place > 0 and any(one.values(self.names.ordinals) for one in some):  # of mayors 14 to 16 none is the second
-            return [one for one in some if str(place) in one.values(self.names.ordinals)]
+        numbered = [one for one in some if str(place) in one.values(self.names.ordinals)]
+        if numbered or (place > 0 and self._are_numbered(some)):  # of mayors 14 to 16 none is the second
+            return numbered
         return self.names.begun(some, place) or None
+
+    def _are_numbered(self, some: Sequence[Statement]) -> bool:
+        """Return whether all statements have numbers that rise with their beginnings, as the numbers of shirts do not."""
+        numbers = [
+            (span.first, int(number))
+            for one in some
+            if (span := self.names.span(one)) is not None
+            for number in one.values(self.names.ordinals)[:1]
+            if number.isdecimal()
+        ]
+        return len(numbers) == len(some) and sorted(numbers) == sorted(numbers, key=lambda one: one[1])
 
     def _when(self, some: Sequence[Statement]) -> StatementAnswer | None:
         ends = self.words.has("ends", self._text)

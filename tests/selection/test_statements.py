@@ -31,6 +31,11 @@ MAYORS = [
     _of("Bob Ray", ("start time", "1990-04-30"), ("end time", "1994"), ("series ordinal", "15")),
     _of("Cay Fox", ("start time", "1994"), ("series ordinal", "16")),
 ]
+SHIRTS = [
+    _of("Reds", ("start time", "1986"), ("series ordinal", "10")),
+    _of("Blues", ("start time", "1990"), ("series ordinal", "7")),
+    _of("Greens", ("start time", "1994"), ("series ordinal", "9")),
+]
 UNNUMBERED = [Statement(one.object, one.qualifiers[:-1]) for one in MAYORS]
 AWARDS = [
     _of("Golden Cup", ("point in time", "1984"), ("for work", "The Hill"), ("together with", "Dan Orr")),
@@ -74,6 +79,9 @@ def _answer(
         ("Who was the first mayor of Springfield?", UNNUMBERED, (), ("Ann Lee",)),
         ("Who was the second mayor of Springfield?", UNNUMBERED, (), ("Bob Ray",)),
         ("Who was the last mayor of Springfield?", MAYORS, (), ("Cay Fox",)),
+        ("How many awards did Springfield win as the second mayor?", MAYORS, (), ()),
+        ("What was the first team?", SHIRTS, (), ("Reds",)),  # the numbers are those of shirts
+        ("What was the third team?", SHIRTS, (), ("Greens",)),
         ("Who was the 16th mayor of Springfield?", MAYORS, (), ("Cay Fox",)),
         ("Since when was Bob Ray mayor of Springfield?", MAYORS, ("Bob Ray",), ("1990-04-30",)),
         ("Until when was Bob Ray mayor of Springfield?", MAYORS, ("Bob Ray",), ("1994",)),

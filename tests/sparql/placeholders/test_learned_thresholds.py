@@ -86,7 +86,7 @@ def test_the_sigmoid_that_names_were_drawn_from_is_found() -> None:
     assert {kind: one.least for kind, one in found.kinds.items()} == pytest.approx(true, abs=0.03)
     likely = thresholds_of(seen, 0.75)  # log 3 to 1 is 1.1, of 12
     assert likely.kinds["entity"].least == pytest.approx(0.7 + 1.1 / 12, abs=0.03)
-    with pytest.raises(InputError, match="no likelier right"):
+    with pytest.raises(InputError, match=r"of 9,000 names 3126 are right, and similar ones are no likelier"):
         thresholds_of([(kind, 1 - alike, right) for kind, alike, right in seen], 0.5)
 
 
@@ -109,5 +109,10 @@ def test_the_command(run: Path, stored: LivingIndex) -> None:
     shown = json.loads(run_refactx("calibrate", "--run", run, "--db", stored.url, "--precision", 0.9, "--json").stdout)
     assert shown["kinds"]["entity"]["names"] == 24
     assert shown["kinds"]["entity"]["least"] > learned
-    for given, says in (("entities=0.7", "entity, relation, namesake"), ("entity=2", "range"), ("entity=", "float")):
+    wrong = ("entities=0.7", "entity=0.7,entity=0.8")
+    for given, says in (
+        *((one, "entity, relation, namesake") for one in wrong),
+        ("entity=2", "range"),
+        ("entity=", "float"),
+    ):
         assert says in complains("query", "Who?", "--model", "demo", "--policy", "placeholders", "--tau", given)
