@@ -176,8 +176,8 @@ def logistic(features: Sequence[Sequence[float]], right: Sequence[float]) -> tup
 
     Newton's method, with a ridge on all coefficients but the first.
 
-    >>> logistic([(1.0,), (1.0,), (1.0,), (1.0,)], [1.0, 1.0, 1.0, 0.0])  # 3 to 1
-    (1.098612,)
+    >>> [round(one, 3) for one in logistic([(1.0,)] * 4, [1.0, 1.0, 1.0, 0.0])]  # log 3, of 3 to 1
+    [1.099]
     """
     x, y = np.array(features, np.float64), np.array(right, np.float64)
     ridge = _RIDGE * np.eye(x.shape[1])
