@@ -71,9 +71,14 @@ def test_a_wide_table_says_a_fact_for_each_value_of_each_cell(
             for row in table
         )
     lists = [delimiter] if delimiter and not has_lists else []
-    base = built(tmp_path, {f"t.{form}": content}, subjects=["name"], ids=["key"] if with_ids else [], lists=lists)
     if form == "jsonl" and with_ids:  # the field of the id is no fact
         expected = {fact for fact in expected if fact[1] != "key"}
+    given = {"subjects": ["name"], "ids": ["key"] if with_ids else [], "lists": lists}
+    if not expected:
+        with pytest.raises(InputError, match="no fact in"):
+            built(tmp_path, {f"t.{form}": content}, **given)
+        return
+    base = built(tmp_path, {f"t.{form}": content}, **given)
     assert facts_of(base) == expected
     of_rows = {name: id_ for name, id_ in ids_of(base).items() if name.startswith("n")}
     assert of_rows.items() <= {(row[1], row[0] if with_ids else row[1]) for row in table}
