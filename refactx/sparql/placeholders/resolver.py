@@ -254,8 +254,9 @@ class MemoryResolver:
         must_match: bool = False,
     ) -> None:
         self._memory, self._feasible, self._ignore_case, self._must_match = memory, feasible, ignore_case, must_match
-        of_kinds = dict.fromkeys(PAPER, tau) if isinstance(tau, float | int) else tau or {}
-        self._least_of: dict[Match, float] = {**memory.thresholds, **of_kinds}
+        self._least_of: dict[Match, float] = dict(memory.thresholds)
+        if tau is not None:
+            self._least_of |= tau if isinstance(tau, Mapping) else dict.fromkeys(PAPER, tau)
 
     def resolve_query(self, query: PgmrQuery) -> ResolvedMentions | Refused:
         """Return what the placeholders of a query stand for, or why it is refused.
